@@ -1,0 +1,182 @@
+"""The passes over the data: each one blocked map and one tree reduction of a small integer matrix.
+
+A pass sends to every chunk a description (seeds, bounds, a coefficient vector), never rows; what comes back is one
+partial of the size of the result, summed in int64, so that the result is bit for bit the same for every chunking,
+scheduler, worker count and retry.  Nothing is shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import dask
+import dask.array as da
+import numpy as np
+
+from fastdp_dask.blocked import kernels
+from fastdp_dask.blocked.block_size import merged_chunks
+from fastdp_dask.blocked.progress import PassProgress, silent
+from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
+from fastdp_dask.rows.scaling import Scaling
+from fastdp_dask.sketch.srht import SRHT
+
+_SPLIT_EVERY = 8  # partials summed together at each level of the tree
+
+
+class RowOperator(Protocol):
+    """What a solver may ask of the data; every method is one pass."""
+
+    scaling: Scaling
+    n_rows: int
+    n_passes: int
+
+    def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]: ...
+
+    def deviation(self, sketches: Sequence[SRHT], sums: Sequence[np.ndarray]) -> list[float]: ...
+
+    def gram(self, clip: float) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray: ...
+
+
+class BlockedRows:
+    """A `RowOperator` over Dask arrays: X (n, d) in one column chunk, y (n,) chunked alike.
+
+    Computes on the active `distributed.Client` if there is one, else on Dask's configured scheduler (threads).
+
+    Parameters
+    ----------
+    X, y : dask.array.Array
+        Raw data, private.
+    scaling : Scaling
+        Declared bounds, public.
+    progress : callable, optional
+        Context manager factory told of each pass: see `fastdp_dask.blocked.progress`.
+
+    Attributes
+    ----------
+    n_passes : int
+        Passes over X so far.
+    """
+
+    def __init__(self, X: da.Array, y: da.Array, scaling: Scaling, progress: PassProgress = silent) -> None:
+        self.scaling = scaling
+        self.n_rows = int(X.shape[0])
+        self.n_passes = 0
+        self._X, self._y = X, y
+        self._progress = progress
+
+    def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]:
+        """sqrt(k2)·S_t X for every sketch, (k2, d) int64 in grid units, and g_0 = Σ_i x_i clip_C(y_i), (d,).
+
+        All sketches share one pass.  The gradient at θ = 0 rides along.
+        """
+        sizes = [sketch.sketch_size for sketch in sketches]
+        grid = residual_grid(self.n_rows, clip)
+        kernel = partial(
+            kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid
+        )
+        total = self._sum("sketch", kernel, sum(sizes) + 1)
+        edges = np.cumsum(sizes)[:-1]
+        return np.split(total[:-1], edges), total[-1] / (GRID * grid)
+
+    def deviation(self, sketches: Sequence[SRHT], sums: Sequence[np.ndarray]) -> list[float]:
+        """m_t = max over all n record positions of ‖δ_i‖, δ_i = row i of S_tᵀ(S_t X) − X, blank records included.
+
+        `sums` are what `sketch` returned.  Integers up to the norm, which is taken in float64 in one fixed order;
+        where int64 would overflow the sums are coarsened first and the bound on that error, sqrt(d)·unit/2^q, is
+        added.  So m is never below the truth by more than 1e-12 of itself.
+        """
+        units = tuple(deviation_unit(self.n_rows, sketch.sketch_size) for sketch in sketches)
+        coarse = [np.floor_divide(z, int(unit)) if unit > 1 else z for z, unit in zip(sums, units, strict=True)]
+        kernel = partial(
+            kernels.deviation_chunk, scaling=self.scaling, sketches=tuple(sketches), sums=coarse, units=units
+        )
+        squares = self._run("deviation", kernel, 1, len(sketches), np.float64, np.maximum)
+        slack = np.sqrt(self.scaling.n_columns) / GRID
+        return [
+            float(np.sqrt(square)) / (sketch.sketch_size * GRID) + (slack * unit if unit > 1 else 0.0)
+            for square, sketch, unit in zip(squares[0], sketches, units, strict=True)
+        ]
+
+    def gram(self, clip: float) -> tuple[np.ndarray, np.ndarray]:
+        """XᵀX (d, d) and g_0 = Σ_i x_i clip_C(y_i) (d,), of the scaled rows."""
+        shift, grid = gram_shift(self.n_rows), residual_grid(self.n_rows, clip)
+        kernel = partial(kernels.gram_chunk, scaling=self.scaling, clip=clip, grid=grid, shift=shift)
+        total = self._sum("gram", kernel, self.scaling.n_columns + 1)
+        unit = GRID / 2.0**shift
+        return total[:-1] / unit**2, total[-1] / (GRID * grid)
+
+    def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray:
+        """Σ_i x_i clip_C(y_i − x_iᵀθ), (d,), of the scaled rows; its sensitivity is at most C."""
+        grid = residual_grid(self.n_rows, clip)
+        kernel = partial(kernels.gradient_chunk, scaling=self.scaling, theta=theta, clip=clip, grid=grid)
+        return self._sum("gradient", kernel, 1)[0] / (GRID * grid)
+
+    # -- one pass --------------------------------------------------------------------------------------------
+
+    def _sum(self, name: str, kernel: Callable[..., np.ndarray], rows: int) -> np.ndarray:
+        return self._run(name, kernel, rows, self.scaling.n_columns, np.int64, np.add)
+
+    def _run(
+        self,
+        name: str,
+        kernel: Callable[..., np.ndarray],
+        rows: int,
+        columns: int,
+        dtype: Any,
+        combine: np.ufunc,
+    ) -> np.ndarray:
+        X, y = self._merged(rows * columns * np.dtype(dtype).itemsize)
+        lengths = X.chunks[0]
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        meta = np.empty((0, 0), dtype=dtype)
+        partials = da.map_blocks(
+            _on_chunk, X, y[:, None], kernel=kernel, starts=starts,
+            dtype=dtype, meta=meta, chunks=((rows,) * len(lengths), (columns,)),
+        )  # fmt: skip
+        fold = partial(_fold, combine=combine)
+        total = da.reduction(
+            partials, _as_it_is, fold, combine=fold, axis=0, keepdims=True, concatenate=False,
+            split_every=_SPLIT_EVERY, output_size=rows, dtype=dtype, meta=meta,
+        )  # fmt: skip
+        self.n_passes += 1
+        with self._progress(name, self.n_passes, self.n_rows, len(lengths)):
+            (result,) = dask.compute(total)
+        return np.asarray(result)
+
+    def _merged(self, partial_bytes: int) -> tuple[da.Array, da.Array]:
+        row_bytes = self._X.shape[1] * self._X.dtype.itemsize
+        chunks = merged_chunks(self._X.chunks[0], row_bytes, partial_bytes)
+        if chunks == self._X.chunks[0]:
+            return self._X, self._y
+        return self._X.rechunk({0: chunks}), self._y.rechunk((chunks,))
+
+
+def _on_chunk(
+    X: np.ndarray, y: np.ndarray, kernel: Callable[..., np.ndarray], starts: np.ndarray, block_id: tuple[int, ...]
+) -> np.ndarray:
+    return kernel(X, y, int(starts[block_id[0]]))
+
+
+def _as_it_is(block: np.ndarray, axis: Any = None, keepdims: bool = True) -> np.ndarray:
+    return block
+
+
+def _fold(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.ufunc) -> np.ndarray:
+    """Combine the partials of one node of the tree; integers, so in any order."""
+    parts = list(_flatten(blocks))
+    total = parts[0].copy()
+    for part in parts[1:]:
+        combine(total, part, out=total)
+    return total
+
+
+def _flatten(blocks: Any) -> Any:
+    if isinstance(blocks, list):
+        for block in blocks:
+            yield from _flatten(block)
+    else:
+        yield blocks

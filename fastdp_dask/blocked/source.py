@@ -1,0 +1,124 @@
+"""One lazy (X, y) from whatever the user has: NumPy, pandas, Dask arrays and Dask DataFrames."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from fastdp_dask.errors import DataShapeError, DataTypeError
+
+_NUMERIC_KINDS = "biuf"
+_CHUNK_BYTES = 32 * 2**20
+
+
+def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[str] | None]:
+    """X as a Dask array (n, d) in one column chunk, y as (n,) chunked like it, and the column names if any.
+
+    Nothing is computed except the lengths of chunks of unknown size (one counted pass, with a warning): n is
+    public.  Integer, boolean and float columns of any width and byte order are taken.
+
+    Raises
+    ------
+    DataShapeError
+        If X is not two-dimensional, y is not one-dimensional, their lengths differ, or n = 0 or d = 0.
+    DataTypeError
+        If a column is object, string, complex or datetime.
+    """
+    names = _column_names(X)
+    features = _as_array("X", X)
+    if features.ndim != 2:
+        raise DataShapeError(
+            f"X must be two-dimensional (n_samples, n_features), got {features.ndim} dimensions. Reshape it."
+        )
+    _check_kind("X", features.dtype)
+    features = _known_chunks("X", features)
+    n, d = features.shape
+    if n == 0 or d == 0:
+        raise DataShapeError(
+            f"X must have at least one row and one column, got shape ({n}, {d}). Check how it was read."
+        )
+    if features.numblocks[1] > 1:
+        warnings.warn(
+            f"X is chunked along its columns ({features.numblocks[1]} chunks); it is rechunked to whole rows. "
+            "Store it with all columns in one chunk to save the copy.",
+            UserWarning,
+            stacklevel=3,
+        )
+        features = features.rechunk({1: -1})
+    if y is None:
+        return features, None, names
+    target = _as_array("y", y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1:
+        raise DataShapeError(
+            f"y must be one-dimensional (n_samples,), got {target.ndim} dimensions. Fit one target at a time."
+        )
+    _check_kind("y", target.dtype)
+    target = _known_chunks("y", target)
+    if target.shape[0] != n:
+        raise DataShapeError(
+            f"X and y must have the same length, got {n} and {target.shape[0]} rows. Check that they belong together."
+        )
+    if target.chunks[0] != features.chunks[0]:
+        target = target.rechunk((features.chunks[0],))
+    return features, target, names
+
+
+def native(block: np.ndarray) -> np.ndarray:
+    """The block as C-contiguous float32 (if it is that) or float64: what the row kernels take."""
+    dtype = np.float32 if block.dtype.kind == "f" and block.dtype.itemsize == 4 else np.float64
+    return np.ascontiguousarray(block, dtype=dtype)
+
+
+def _column_names(X: Any) -> list[str] | None:
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = list(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _as_array(name: str, value: Any) -> da.Array:
+    if isinstance(value, da.Array):
+        return value
+    frame_types = getattr(value, "dtypes", None)
+    if frame_types is not None and hasattr(value, "columns"):
+        for column, dtype in zip(list(value.columns), list(frame_types), strict=True):
+            _check_kind(f"{name}: column {column!r}", dtype)
+    elif frame_types is not None and not isinstance(value, np.ndarray):
+        _check_kind(name, frame_types)
+    if hasattr(value, "to_dask_array"):  # Dask DataFrame or Series
+        return value.to_dask_array()
+    array = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+    _check_kind(name, array.dtype)
+    if array.ndim == 0:
+        raise DataShapeError(f"{name} must be an array, got a single value. Pass one row for each person.")
+    width = math.prod(array.shape[1:]) * array.dtype.itemsize
+    rows = max(1, _CHUNK_BYTES // max(1, width))
+    return da.from_array(array, chunks=(min(rows, max(1, array.shape[0])), *array.shape[1:]))
+
+
+def _check_kind(name: str, dtype: Any) -> None:
+    kind = getattr(dtype, "kind", "O")
+    if kind not in _NUMERIC_KINDS:
+        raise DataTypeError(
+            f"{name} must be numeric (integer, boolean or float), got dtype {dtype}. "
+            "Convert it, or declare a category as a group of 0/1 columns."
+        )
+
+
+def _known_chunks(name: str, array: da.Array) -> da.Array:
+    if not any(math.isnan(size) for size in array.chunks[0]):
+        return array
+    print(
+        f"fastdp: counting the rows of {name} (its chunk sizes are unknown): one pass. "
+        "Use to_dask_array(lengths=True) or compute_chunk_sizes() to do it once.",
+        file=sys.stderr,
+    )
+    return array.compute_chunk_sizes()

@@ -1,0 +1,128 @@
+"""Two kinds of randomness that must never mix: the public sketch and the private noise.
+
+*Public*: a word of the sketch is a function of (seed, stream name, global index) alone, by the Philox counter
+generator, so that every chunking, thread, retry and machine sees the same sketch.
+
+*Private*: drawn once, on the driver, by ChaCha20 seeded from the operating system.  Its state is never recorded
+and nothing about it derives from the public seed, which may be published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+import secrets
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fastdp_dask.errors import ArgumentError, PrivacyLeakWarning
+
+_WORDS_PER_COUNTER = 4  # Philox 4x64 makes four words from each counter value
+
+
+def fresh_seed() -> int:
+    """A public seed of 128 bits from the operating system."""
+    return secrets.randbits(128)
+
+
+def check_seed(name: str, seed: Any) -> int:
+    """Return `seed` as a whole number with 0 <= seed < 2**128."""
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not 0 <= int(seed) < 2**128:
+        got = repr(int(seed)) if isinstance(seed, numbers.Integral) else type(seed).__name__
+        raise ArgumentError(
+            f"{name} must be a whole number from 0 to 2**128 - 1, got {got}. Leave it out for a fresh one."
+        )
+    return int(seed)
+
+
+def derive_key(seed: int, *path: str | int) -> int:
+    """128 bits that depend on `seed` and on every element of `path`, for naming a stream.
+
+    BLAKE2b of an unambiguous encoding, so that distinct (seed, path) give unrelated keys.
+    """
+    digest = hashlib.blake2b(digest_size=16, person=b"fastdp-stream")
+    digest.update(seed.to_bytes(16, "little"))
+    for part in path:
+        encoded = repr(part).encode()
+        digest.update(len(encoded).to_bytes(4, "little") + encoded)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def counter_words(key: int, first: int, count: int) -> np.ndarray:
+    """Words `first`, …, `first + count - 1` of the stream `key`, as (count,) uint64, in O(count)."""
+    counter, skip = divmod(first, _WORDS_PER_COUNTER)
+    stream = np.random.Philox(key=key, counter=counter)
+    return stream.random_raw(count + skip)[skip:]
+
+
+def sign_bits(key: int, first: int, count: int) -> np.ndarray:
+    """Bits `first`, …, `first + count - 1` of the stream `key`, as (count,) uint8 of 0 and 1.
+
+    Bit i is bit i mod 64 of word i div 64; 1 stands for the sign −1.
+    """
+    word = first // 64
+    last = (first + count + 63) // 64
+    words = counter_words(key, word, last - word).astype("<u8", copy=False)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+    return bits[first - 64 * word :][:count]
+
+
+def distinct_indices(key: int, size: int, count: int) -> np.ndarray:
+    """`count` distinct indices, uniform among all subsets of {0, …, size − 1}, ascending, as (count,) int64.
+
+    `size` is a power of two, so the low bits of a word are uniform and the first `count` different ones among
+    them are a uniform subset.  Beyond half the size the complement is drawn instead.
+    """
+    if 2 * count > size:
+        kept = np.ones(size, dtype=bool)
+        kept[distinct_indices(key, size, size - count)] = False
+        return np.flatnonzero(kept).astype(np.int64)
+    mask = np.uint64(size - 1)
+    drawn = np.empty(0, dtype=np.uint64)
+    chosen = drawn
+    while chosen.size < count:
+        # Words 0, 1, 2, … of the stream are looked at in order whatever the batch size.
+        more = counter_words(key, drawn.size, count - chosen.size + 64) & mask
+        drawn = np.concatenate([drawn, more])
+        _, order = np.unique(drawn, return_index=True)
+        chosen = drawn[np.sort(order)[:count]]
+    return np.sort(chosen).astype(np.int64)
+
+
+def noise_generator(random_state: Any = None) -> np.random.Generator:
+    """The generator of private noise.
+
+    Parameters
+    ----------
+    random_state : None, int or numpy.random.Generator
+        None: ChaCha with 20 rounds, keyed with 256 bits from the operating system.  An int or a Generator makes
+        the noise reproducible, which is for tests: it warns, since whoever knows the seed can subtract the noise.
+        An int gives equal noise each time; a Generator is used as it is and advances.
+    """
+    if random_state is None:
+        from randomgen import ChaCha
+
+        return np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+    if isinstance(random_state, np.random.Generator):
+        generator = random_state
+    elif isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        if int(random_state) < 0:
+            raise ArgumentError(
+                f"random_state must be None, an int >= 0 or a numpy Generator, got {int(random_state)}. "
+                "Leave it out for secure noise."
+            )
+        generator = np.random.default_rng(int(random_state))
+    else:
+        raise ArgumentError(
+            "random_state must be None, an int >= 0 or a numpy Generator, "
+            f"got {type(random_state).__name__}. Leave it out for secure noise."
+        )
+    warnings.warn(
+        "random_state makes the private noise reproducible: the result is not private against whoever knows "
+        "the seed. Leave random_state out for any real release.",
+        PrivacyLeakWarning,
+        stacklevel=3,
+    )
+    return generator

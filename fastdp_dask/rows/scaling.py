@@ -1,0 +1,248 @@
+"""Declared bounds → rows of norm ≤ 1 on the integer grid, and coefficients back to the user's units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fastdp_dask import _validate
+from fastdp_dask.errors import BoundsError
+from fastdp_dask.rows import _row_kernels
+from fastdp_dask.rows.grid import GRID, entry_limit
+
+_LARGEST = 1e150  # squares of declared numbers stay finite
+_SMALLEST = 1e-150
+
+
+@dataclass(frozen=True)
+class Scaling:
+    r"""The public map from a record (x, y) to the scaled record that the private passes see.
+
+    With bounds: each feature is clipped to its bounds and mapped affinely to [−1, 1]; an indicator of a declared
+    group is clipped to [0, 1] and not centred, and of each group only the largest entry is kept; an intercept
+    column of ones is appended; the row is divided by
+
+        c = sqrt(numeric columns + groups + intercept),
+
+    so that ‖row‖ ≤ 1 by construction.  With `data_norm` = R: rows longer than R are scaled down to R, an intercept
+    column of value R is appended, and the row is divided by R, or sqrt(2) R.  y is clipped and mapped to [−1, 1].
+    Without an intercept nothing is shifted: x and y are divided by the larger of |lower| and |upper|, so that a
+    model through the origin stays one.
+
+    A record with a non-finite entry becomes the zero record.  Rows are integers in units of 2^-16, truncated
+    towards zero (`grid`); targets are float64.
+
+    Every field is public: declared by the user, never read from the data.
+    """
+
+    n_features: int
+    fit_intercept: bool
+    y_center: float
+    y_half: float
+    y_bounds: tuple[float, float]
+    radius: float | None
+    lower: np.ndarray = field(repr=False)
+    upper: np.ndarray = field(repr=False)
+    center: np.ndarray = field(repr=False)
+    half: np.ndarray = field(repr=False)
+    group: np.ndarray = field(repr=False)
+    n_groups: int = 0
+
+    @property
+    def n_columns(self) -> int:
+        """d, the columns of the scaled rows: features and the intercept."""
+        return self.n_features + int(self.fit_intercept)
+
+    @property
+    def parts(self) -> int:
+        """c²: numeric columns + groups + intercept (1 or 2 with `data_norm`)."""
+        if self.radius is not None:
+            return 1 + int(self.fit_intercept)
+        return int(np.count_nonzero(self.group < 0)) + self.n_groups + int(self.fit_intercept)
+
+    def rows(
+        self, X: np.ndarray, y: np.ndarray, out: np.ndarray | None = None, target: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Grid rows (m, n_columns) int32 in units of 2^-16, and scaled targets (m,) float64 in [−1, 1].
+
+        X (m, n_features) float32 or float64 and y (m,) float64, C-contiguous; private.  The values are a function
+        of each record alone.
+        """
+        m = X.shape[0]
+        out = np.empty((m, self.n_columns), dtype=np.int32) if out is None else out
+        target = np.empty(m, dtype=np.float64) if target is None else target
+        limit = entry_limit(self.parts)
+        intercept = limit if self.fit_intercept else 0
+        top = GRID / math.sqrt(self.parts)
+        if self.radius is None:
+            _row_kernels.scale_bounded(
+                X, y, self.lower, self.upper, self.center, top / self.half, self.group, self.n_groups, limit,
+                intercept, *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
+            )  # fmt: skip
+        else:
+            _row_kernels.scale_normed(
+                X, y, self.radius, top, intercept,
+                *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
+            )  # fmt: skip
+        return out, target
+
+    def to_user(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Coefficients in the user's units, (n_features,), and the intercept, from theta (n_columns,)."""
+        unit = math.sqrt(self.parts)
+        slope = self.y_half * theta[: self.n_features] / (unit * self.half)
+        shift = self.y_center
+        if self.fit_intercept:
+            constant = entry_limit(self.parts) / GRID  # what the column of ones is on the grid
+            shift = shift + self.y_half * float(theta[self.n_features]) * constant - float(slope @ self.center)
+        return slope, float(shift)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public facts, for a plan or a report."""
+        return {
+            "n_features": self.n_features,
+            "fit_intercept": self.fit_intercept,
+            "row_parts": self.parts,
+            "data_norm": self.radius,
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            "group": self.group.tolist(),
+            "bounds_y": list(self.y_bounds),
+        }
+
+
+def declare(
+    n_features: int,
+    *,
+    bounds_X: Any = None,
+    data_norm: Any = None,
+    groups: Any = None,
+    bounds_y: Any = None,
+    fit_intercept: bool = True,
+) -> Scaling:
+    """Check declared bounds and build the `Scaling`.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of X.
+    bounds_X : (lower, upper), optional
+        Scalars or vectors of n_features numbers, lower < upper.  Columns of a group need no bounds of their own:
+        they are indicators in [0, 1] whatever stands here.
+    data_norm : float, optional
+        Bound R on the Euclidean norm of a row; exactly one of `bounds_X` and `data_norm` must be given.
+    groups : sequence of sequences of int, optional
+        Disjoint lists of column indices; at most one column of a list is non-zero in a row.
+    bounds_y : (lower, upper)
+        Two numbers, lower < upper.
+    fit_intercept : bool
+
+    Raises
+    ------
+    BoundsError
+        If bounds are missing, not finite, of the wrong length, or lower ≥ upper; if a group is malformed.
+    """
+    if (bounds_X is None) == (data_norm is None):
+        got = "neither" if bounds_X is None else "both"
+        raise BoundsError(
+            f"exactly one of bounds_X and data_norm must be given, got {got}. Declare bounds_X=(lower, upper) from "
+            "public knowledge of the features, or data_norm=R for the Euclidean norm of a row."
+        )
+    y_lower, y_upper = (float(v[0]) for v in _bound_pair("bounds_y", bounds_y, 1))
+    group, n_groups = _group_index(groups, n_features)
+    radius = None
+    if data_norm is not None:
+        if n_groups:
+            raise BoundsError("groups need bounds_X, got data_norm. Declare bounds_X=(lower, upper) instead.")
+        radius = _validate.positive("data_norm", data_norm, "Declare the largest Euclidean norm of a row.")
+        if not _SMALLEST < radius < _LARGEST:
+            raise BoundsError(
+                f"data_norm must lie between {_SMALLEST} and {_LARGEST}, got data_norm={radius!r}. Change its unit."
+            )
+        lower, upper = np.full(n_features, -radius), np.full(n_features, radius)
+        center, half = np.zeros(n_features), np.full(n_features, radius)
+    else:
+        lower, upper = _bound_pair("bounds_X", bounds_X, n_features, ignore=group >= 0)
+        lower, upper = np.where(group >= 0, 0.0, lower), np.where(group >= 0, 1.0, upper)
+        center, half = _center_and_half(lower, upper, shift=fit_intercept)
+        center, half = np.where(group >= 0, 0.0, center), np.where(group >= 0, 1.0, half)
+    y_center, y_half = _center_and_half(np.array([y_lower]), np.array([y_upper]), shift=fit_intercept)
+    return Scaling(
+        n_features=n_features,
+        fit_intercept=bool(fit_intercept),
+        y_center=float(y_center[0]),
+        y_half=float(y_half[0]),
+        y_bounds=(y_lower, y_upper),
+        radius=radius,
+        lower=lower,
+        upper=upper,
+        center=center,
+        half=half,
+        group=group,
+        n_groups=n_groups,
+    )
+
+
+def _center_and_half(lower: np.ndarray, upper: np.ndarray, *, shift: bool) -> tuple[np.ndarray, np.ndarray]:
+    if shift:
+        return (lower + upper) / 2, (upper - lower) / 2
+    return np.zeros_like(lower), np.maximum(np.abs(lower), np.abs(upper))
+
+
+def _bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    hint = f"Declare {name}=(lower, upper) from public knowledge, never from the data."
+    if value is None:
+        raise BoundsError(f"{name} must be given: expected a pair (lower, upper), got None. {hint}")
+    if isinstance(value, str) or not (isinstance(value, Sequence | np.ndarray) and len(value) == 2):
+        raise BoundsError(f"{name} must be a pair (lower, upper), got {type(value).__name__}. {hint}")
+    sides = []
+    for side, part in zip(("lower", "upper"), value, strict=True):
+        try:
+            array = np.asarray(part, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got another type. {hint}") from None
+        if array.ndim > 1 or (array.ndim == 1 and array.size not in (1, size)):
+            raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got shape {array.shape}. {hint}")
+        sides.append(np.array(np.broadcast_to(array, (size,))))
+    lower, upper = sides
+    used = np.ones(size, dtype=bool) if ignore is None else ~ignore
+    for side, array in zip(("lower", "upper"), sides, strict=True):
+        bad = np.flatnonzero(used & ~(np.abs(array) <= _LARGEST))  # nan too
+        if bad.size:
+            raise BoundsError(
+                f"{name}: {side} must be finite and at most {_LARGEST}, got {array[bad[0]]!r} for column {bad[0]}. "
+                f"{hint}"
+            )
+    bad = np.flatnonzero(used & ~(upper - lower > _SMALLEST))
+    if bad.size:
+        raise BoundsError(
+            f"{name}: lower must be below upper, got lower={lower[bad[0]]!r} and upper={upper[bad[0]]!r} for column "
+            f"{bad[0]}. {hint}"
+        )
+    return lower, upper
+
+
+def _group_index(groups: Any, n_features: int) -> tuple[np.ndarray, int]:
+    index = np.full(n_features, -1, dtype=np.int64)
+    if groups is None:
+        return index, 0
+    hint = "Pass disjoint lists of column indices, one list for each category."
+    if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
+        raise BoundsError(f"groups must be a list of lists of columns, got {type(groups).__name__}. {hint}")
+    for number, members in enumerate(groups):
+        if isinstance(members, str) or not isinstance(members, Sequence | np.ndarray) or len(members) == 0:
+            raise BoundsError(f"groups: group {number} must be a non-empty list of columns, got another. {hint}")
+        for column in members:
+            if isinstance(column, bool) or not isinstance(column, int | np.integer):
+                raise BoundsError(
+                    f"groups: a column of group {number} must be an index, got {type(column).__name__}. {hint}"
+                )
+            if not 0 <= column < n_features:
+                raise BoundsError(f"groups: columns must lie in 0 … {n_features - 1}, got {column}. {hint}")
+            if index[column] >= 0:
+                raise BoundsError(f"groups: column {column} is declared twice. {hint}")
+            index[column] = number
+    return index, len(groups)
