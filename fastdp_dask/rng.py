@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from randomgen import ChaCha
 
 from fastdp_dask.errors import ArgumentError, PrivacyLeakWarning
 
@@ -91,38 +92,54 @@ def distinct_indices(key: int, size: int, count: int) -> np.ndarray:
     return np.sort(chosen).astype(np.int64)
 
 
-def noise_generator(random_state: Any = None) -> np.random.Generator:
-    """The generator of private noise.
+class NoiseSource:
+    """The private noise of one fit: a named stream for each release.
 
     Parameters
     ----------
     random_state : None, int or numpy.random.Generator
-        None: ChaCha with 20 rounds, keyed with 256 bits from the operating system.  An int or a Generator makes
-        the noise reproducible, which is for tests: it warns, since whoever knows the seed can subtract the noise.
-        An int gives equal noise each time; a Generator is used as it is and advances.
-    """
-    if random_state is None:
-        from randomgen import ChaCha
+        None: every stream is ChaCha with 20 rounds under its own 256-bit key from the operating system.  An int or a
+        Generator makes the noise reproducible, which is for tests: it warns, since whoever knows the seed can
+        subtract the noise.  An int gives equal noise each time; a Generator gives one number and so advances.
 
-        return np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
-    if isinstance(random_state, np.random.Generator):
-        generator = random_state
-    elif isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-        if int(random_state) < 0:
+    Notes
+    -----
+    A stream depends on its name alone, not on what was drawn before, so that a restarted fit that skips the
+    releases already made draws the others as the undisturbed one would have.
+    """
+
+    def __init__(self, random_state: Any = None) -> None:
+        self._seed: int | None = None
+        if random_state is None:
+            return
+        hint = "Leave it out for secure noise."
+        if isinstance(random_state, np.random.Generator):
+            self._seed = int(random_state.integers(2**63))
+        elif isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+            self._seed = int(random_state)
+            if not 0 <= self._seed < 2**128:
+                raise ArgumentError(
+                    f"random_state must be None, an int from 0 to 2**128 - 1 or a numpy Generator, got "
+                    f"{self._seed}. {hint}"
+                )
+        else:
             raise ArgumentError(
-                f"random_state must be None, an int >= 0 or a numpy Generator, got {int(random_state)}. "
-                "Leave it out for secure noise."
+                "random_state must be None, an int from 0 to 2**128 - 1 or a numpy Generator, "
+                f"got {type(random_state).__name__}. {hint}"
             )
-        generator = np.random.default_rng(int(random_state))
-    else:
-        raise ArgumentError(
-            "random_state must be None, an int >= 0 or a numpy Generator, "
-            f"got {type(random_state).__name__}. Leave it out for secure noise."
+        warnings.warn(
+            "random_state makes the private noise reproducible: the result is not private against whoever knows "
+            f"the seed. {hint}",
+            PrivacyLeakWarning,
+            stacklevel=3,
         )
-    warnings.warn(
-        "random_state makes the private noise reproducible: the result is not private against whoever knows "
-        "the seed. Leave random_state out for any real release.",
-        PrivacyLeakWarning,
-        stacklevel=3,
-    )
-    return generator
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether a seed was given, so that the result is not private against whoever knows it."""
+        return self._seed is not None
+
+    def stream(self, name: str) -> np.random.Generator:
+        """The generator for the release `name`; call it once for each release."""
+        key = secrets.randbits(256) if self._seed is None else derive_key(self._seed, "noise", name)
+        return np.random.Generator(ChaCha(key=key, rounds=20))

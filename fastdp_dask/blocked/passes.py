@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import dask
 import dask.array as da
@@ -25,24 +25,8 @@ from fastdp_dask.sketch.srht import SRHT
 _SPLIT_EVERY = 8  # partials summed together at each level of the tree
 
 
-class RowOperator(Protocol):
-    """What a solver may ask of the data; every method is one pass."""
-
-    scaling: Scaling
-    n_rows: int
-    n_passes: int
-
-    def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]: ...
-
-    def deviation(self, sketches: Sequence[SRHT], sums: Sequence[np.ndarray]) -> list[float]: ...
-
-    def gram(self, clip: float) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray: ...
-
-
 class BlockedRows:
-    """A `RowOperator` over Dask arrays: X (n, d) in one column chunk, y (n,) chunked alike.
+    """A `fastdp_dask.rows.operator.RowOperator` over Dask arrays: X (n, d) in one column chunk, y (n,) chunked alike.
 
     Computes on the active `distributed.Client` if there is one, else on Dask's configured scheduler (threads).
 

@@ -70,6 +70,18 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     return features, target, names
 
 
+def count_features(X: Any) -> int:
+    """Columns of X, from its shape or its column names; nothing is computed."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        shape = np.shape(X)
+    if len(shape) != 2:
+        raise DataShapeError(
+            f"X must be two-dimensional (n_samples, n_features), got {len(shape)} dimensions. Reshape it."
+        )
+    return int(shape[1])
+
+
 def native(block: np.ndarray) -> np.ndarray:
     """The block as C-contiguous float32 (if it is that) or float64: what the row kernels take."""
     dtype = np.float32 if block.dtype.kind == "f" and block.dtype.itemsize == 4 else np.float64

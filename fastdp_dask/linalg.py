@@ -1,0 +1,44 @@
+"""d × d linear algebra that always returns: no failure may depend on private values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_FLOOR = 1e-14
+_LARGEST = 1e100
+
+
+def smallest_eigenvalue(gram: np.ndarray) -> float:
+    """λ_min of a symmetric positive semi-definite (d, d) matrix, at least 0."""
+    return max(0.0, float(np.linalg.eigvalsh(gram)[0]))
+
+
+def gram_of(sums: np.ndarray, scale: float) -> np.ndarray:
+    """(sums/scale)ᵀ(sums/scale), (d, d) float64, for integer sums (k2, d), a slab of rows at a time."""
+    total = np.zeros((sums.shape[1], sums.shape[1]))
+    for start in range(0, sums.shape[0], 65536):
+        slab = sums[start : start + 65536] / scale
+        total += slab.T @ slab
+    return total
+
+
+def solve_psd(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """matrix⁻¹ · vector for a symmetric positive semi-definite (d, d) matrix.
+
+    By its eigendecomposition, with eigenvalues floored at 1e-14 of the largest, so that a singular matrix gives an
+    answer like any other and never an error.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    floor = max(float(values[-1]) * _FLOOR, np.finfo(float).tiny)
+    return bounded(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))
+
+
+def bounded(vector: np.ndarray) -> np.ndarray:
+    """The vector with entries beyond ±1e100 cut there and nan replaced by 0, so that later arithmetic is finite."""
+    return np.clip(np.nan_to_num(vector, nan=0.0), -_LARGEST, _LARGEST)
+
+
+def square_root(gram: np.ndarray) -> np.ndarray:
+    """L (d, d) with L Lᵀ = gram for a symmetric positive semi-definite matrix; never fails."""
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

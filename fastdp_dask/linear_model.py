@@ -1,0 +1,243 @@
+"""`LinearRegression`: where declared bounds, blocked rows, a solver and the run folder meet."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fastdp_dask import _validate, rng
+from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.blocked.progress import PassProgress, silent
+from fastdp_dask.blocked.source import as_blocks, count_features
+from fastdp_dask.errors import ArgumentError, DataShapeError, PrivacyLeakWarning
+from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rows.scaling import Scaling, declare
+from fastdp_dask.run_folder import RunFolder
+from fastdp_dask.solvers import dispatch
+from fastdp_dask.solvers.base import Solution
+
+
+class LinearRegression(RegressorMixin, BaseEstimator):
+    r"""Differentially private least squares on data larger than memory.
+
+    Finds θ close to  argmin_θ Σ_i (y_i − x_iᵀθ)²  over scaled records, so that the coefficients are
+    (epsilon, delta)-differentially private: for any two data sets of n rows that differ in one record being
+    replaced by the zero record ("blanked"), in either direction, every output event has probabilities within a
+    factor e^epsilon, up to delta.
+
+    Public: n, d, column names, dtypes, chunk sizes, every argument below.  Private: all values in X and y.
+
+    Parameters
+    ----------
+    epsilon : float
+        > 0 and finite.
+    delta : float
+        0 < delta < 1; well below 1/n.
+    bounds_X : (lower, upper), optional
+        Scalars or vectors of n_features numbers from public knowledge, in the units of X.  Values beyond them are
+        clipped.
+    data_norm : float, optional
+        Instead of `bounds_X`: bound on the Euclidean norm of a row; longer rows are scaled down.
+    groups : list of lists of int, optional
+        Columns of one category each: 0/1 indicators of which at most one is non-zero in a row.  Declaring them
+        shrinks the public row bound, hence the noise.
+    bounds_y : (lower, upper)
+        Two numbers from public knowledge, in the units of y.
+    fit_intercept : bool, default True
+    solver : {"auto", "fastihm", "ihm", "adassp", "linear_mixing", "fast_linear_mixing"}
+        See `fastdp_dask.plan` for what each would do.
+    preset : {"tight", "paper"}
+        "paper": noise, rounds and budget split to the letter of the papers.  "tight": the same guarantee from
+        sharper bounds, with far less noise.
+    n_iter, k1, k2 : int, optional
+        Rounds T, rows of a Gaussian sketch and of the SRHT; chosen from public facts if left out.
+    coherence : {"auto", "public", "leverage", "free", "private"}
+        How the deviation of the sketch is bounded (preset "tight").
+    public_seed : int, optional
+        Seed of the public sketch.  None: fresh for each fit.  A given one is for tests and warns.
+    random_state : None, int or numpy.random.Generator
+        None: secure noise from the operating system.  Anything else makes the noise reproducible and warns.
+    ledger : path or Ledger, optional
+        Budget that is charged before any release.
+    run_dir : path, optional
+        Folder for plan, releases and model; an interrupted fit continues there and never draws twice.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        In units of y per unit of X.
+    intercept_ : float
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X had string column names.
+    n_iter_ : int
+    plan_ : Plan
+        What was done, from public facts only.
+    release_ : dict
+        Every number released beside the coefficients, by name.
+    privacy_spent_ : tuple (epsilon, delta)
+    n_passes_ : int
+        Passes over X that this fit made.
+
+    Notes
+    -----
+    A record with a non-finite entry counts as the zero record, silently: saying so would reveal it.  `score` looks
+    at the data it is given exactly; it is not part of the guarantee.
+
+    Source: FM, Algorithm 2 and Theorem 2; IHM, Algorithm 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        bounds_X: Any = None,
+        data_norm: float | None = None,
+        groups: Any = None,
+        bounds_y: Any = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        preset: str = "tight",
+        n_iter: int | None = None,
+        k1: int | None = None,
+        k2: int | None = None,
+        coherence: str = "auto",
+        public_seed: int | None = None,
+        random_state: Any = None,
+        ledger: Any = None,
+        run_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds_X = bounds_X
+        self.data_norm = data_norm
+        self.groups = groups
+        self.bounds_y = bounds_y
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.preset = preset
+        self.n_iter = n_iter
+        self.k1 = k1
+        self.k2 = k2
+        self.coherence = coherence
+        self.public_seed = public_seed
+        self.random_state = random_state
+        self.ledger = ledger
+        self.run_dir = run_dir
+
+    def fit(self, X: Any, y: Any, sample_weight: None = None, *, progress: PassProgress = silent) -> LinearRegression:
+        """Fit on X (n_samples, n_features) and y (n_samples,): Dask or NumPy arrays, Dask or pandas DataFrames.
+
+        Runs on the active `distributed.Client` if there is one, else on threads.
+
+        Raises
+        ------
+        ArgumentError, BoundsError, DataShapeError, DataTypeError
+            Before anything is read or spent, from public facts only.
+        """
+        if sample_weight is not None:
+            raise ArgumentError(
+                "sample_weight is not supported: a weight would multiply one person's influence beyond the declared "
+                "bounds. Leave it out."
+            )
+        request = dispatch.check_request(
+            epsilon=self.epsilon, delta=self.delta, solver=self.solver, preset=self.preset,
+            n_iter=self.n_iter, k1=self.k1, k2=self.k2, coherence=self.coherence,
+        )  # fmt: skip
+        if self.ledger is not None:
+            raise NotImplementedError("ledger is not available yet. Leave it out.")
+        if self.public_seed is not None:
+            rng.check_seed("public_seed", self.public_seed)
+        scaling = declare(
+            count_features(X), bounds_X=self.bounds_X, data_norm=self.data_norm, groups=self.groups,
+            bounds_y=self.bounds_y, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+        noise = rng.NoiseSource(self.random_state)
+        if self.public_seed is not None:
+            warnings.warn(
+                "public_seed fixes the sketch: its bounds need a sketch drawn after the data was collected. "
+                "Leave it out for any real release.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        features, target, names = as_blocks(X, y)
+        assert target is not None
+        plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
+        seed = rng.fresh_seed() if self.public_seed is None else int(self.public_seed)
+        folder = None if self.run_dir is None else RunFolder(self.run_dir)
+        releases = ReleaseLog()
+        if folder is not None:
+            document = {**plan.to_dict(), "scaling": scaling.to_dict(), "feature_names": names, "public_seed": seed}
+            seed = int(folder.begin(document)["public_seed"])
+            releases = folder.releases()
+        rows = BlockedRows(features, target, scaling, progress)
+        solution = dispatch.solve(rows, plan, public_seed=seed, noise=noise, releases=releases)
+        self._keep(solution, scaling, names)
+        self.plan_ = plan
+        self.n_iter_ = plan.n_iter
+        self.n_passes_ = rows.n_passes
+        if folder is not None:
+            folder.finish(self._model(noise.reproducible or self.public_seed is not None))
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """X coef_ + intercept_, (n_samples,): a lazy Dask array for Dask input, else NumPy."""
+        check_is_fitted(self)
+        width = count_features(X)
+        if width != self.n_features_in_:
+            raise DataShapeError(
+                f"X must have {self.n_features_in_} columns as in fit, got {width}. Select the same features."
+            )
+        lazy = isinstance(X, da.Array) or hasattr(X, "dask")
+        features, _, _ = as_blocks(X)
+        predicted = features.astype(np.float64) @ self.coef_ + self.intercept_
+        return predicted if lazy else predicted.compute()
+
+    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
+        """R² of `predict` on (X, y), computed exactly: not private, so use it on data you may look at."""
+        if sample_weight is not None:
+            raise ArgumentError("sample_weight is not supported in score. Leave it out.")
+        check_is_fitted(self)
+        features, target, _ = as_blocks(X, y)
+        assert target is not None
+        residual = target - (features.astype(np.float64) @ self.coef_ + self.intercept_)
+        left, total = da.compute((residual**2).sum(), ((target - target.mean()) ** 2).sum())
+        return float(1.0 - left / total)
+
+    def _keep(self, solution: Solution, scaling: Scaling, names: list[str] | None) -> None:
+        self.coef_, self.intercept_ = scaling.to_user(solution.theta)
+        self.n_features_in_ = scaling.n_features
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.release_ = dict(solution.released)
+        self.privacy_spent_ = (solution.epsilon, solution.delta)
+
+    def _model(self, reproducible: bool) -> dict[str, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "coef": self.coef_.tolist(),
+            "intercept": self.intercept_,
+            "feature_names": None if names is None else names.tolist(),
+            "privacy_spent": {"epsilon": self.privacy_spent_[0], "delta": self.privacy_spent_[1]},
+            "neighboring_relation": "one record replaced by the zero record (n public)",
+            "private_against_seed_holders": not reproducible,
+            "n_iter": self.n_iter_,
+            "solver": self.plan_.solver,
+            "preset": self.plan_.preset,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.regressor_tags.poor_score = True
+        tags.input_tags.allow_nan = True
+        return tags

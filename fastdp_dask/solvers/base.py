@@ -1,0 +1,102 @@
+"""What every solver shares: its plan, and what a run hands back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class BudgetLine:
+    """Where a part of the budget goes."""
+
+    purpose: str
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, from public facts only: shapes, (ε, δ) and options.
+
+    Attributes
+    ----------
+    solver, preset : str
+    n_samples, n_columns : int
+        n and d, the intercept included in d.
+    epsilon, delta : float
+        The guarantee for the whole fit, blank-one-record neighbours.
+    n_iter : int
+        T, gradient steps.
+    k1, k2 : int
+        Rows of one released Gaussian sketch, and of the SRHT (0: no SRHT).
+    clip : float
+        C, bound on a scaled residual.
+    gamma : float
+        Floor of (λ_min + η²) / (1 + 2m) that the sketch needs.
+    noise_multiplier : float
+        Standard deviation of the noise on each gradient, over its sensitivity C.
+    n_passes : int
+        Passes over X.
+    budget : tuple of BudgetLine
+    reasons : tuple of str
+        Why the free parameters are what they are.
+    """
+
+    solver: str
+    preset: str
+    n_samples: int
+    n_columns: int
+    epsilon: float
+    delta: float
+    n_iter: int
+    k1: int
+    k2: int
+    clip: float
+    gamma: float
+    noise_multiplier: float
+    n_passes: int
+    budget: tuple[BudgetLine, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON."""
+        return asdict(self)
+
+    def describe(self) -> str:
+        """A few lines for a person."""
+        lines = [
+            f"{self.solver} ({self.preset}): n = {self.n_samples:,}, d = {self.n_columns}, "
+            f"epsilon = {self.epsilon:g}, delta = {self.delta:.3g}",
+            f"{self.n_iter} iterations in {self.n_passes} passes over X; sketch k1 = {self.k1:,}"
+            + (f", k2 = {self.k2:,}" if self.k2 else ""),
+            f"gamma = {self.gamma:.4g}, noise on each gradient = {self.noise_multiplier:.4g} x its sensitivity",
+        ]
+        lines += [f"budget: {b.purpose}: epsilon {b.epsilon:.4g}, delta {b.delta:.3g}" for b in self.budget]
+        lines += list(self.reasons)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver returns: released numbers only.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,)
+        Coefficients of the scaled problem.
+    epsilon, delta : float
+        What the run spent.
+    released : dict
+        Released scalars (η², m̃, λ̃, …) by name.
+    iterates : ndarray of shape (T, d)
+        θ after each step: post-processing of released values.
+    """
+
+    theta: np.ndarray
+    epsilon: float
+    delta: float
+    released: dict[str, float] = field(default_factory=dict)
+    iterates: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
