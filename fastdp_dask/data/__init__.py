@@ -1,0 +1,20 @@
+"""Data on disk: what is declared about it, the Zarr store, ingestion of tables, the demo's flight records."""
+
+from fastdp_dask.data.bounds import Declaration, read_declaration
+from fastdp_dask.data.flights import FLIGHTS_DECLARATION, load_flights, write_flights
+from fastdp_dask.data.ingest import IngestReport, ingest
+from fastdp_dask.data.store import Store, open_store
+from fastdp_dask.data.write import write_store
+
+__all__ = [
+    "FLIGHTS_DECLARATION",
+    "Declaration",
+    "IngestReport",
+    "Store",
+    "ingest",
+    "load_flights",
+    "open_store",
+    "read_declaration",
+    "write_flights",
+    "write_store",
+]

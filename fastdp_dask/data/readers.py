@@ -1,0 +1,274 @@
+"""Reading tables as a stream: CSV and Parquet files into column arrays, one bounded batch of rows at a time.
+
+Every cell is read by a rule that looks at this cell alone.  Types inferred per column or per chunk would let
+one record change how its neighbours are parsed, and the privacy proof counts a change of one record only.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, StoreError
+
+UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
+
+_CELLS_PER_BATCH = 2**21
+_COMPRESSION = {".gz", ".zip", ".bz2", ".xz"}
+_CSV, _PARQUET = {".csv", ".txt"}, {".parquet", ".pq"}
+
+Array = np.ndarray[Any, Any]
+Batch = dict[str, Array]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of the source are wanted, and how each is read; public."""
+
+    numeric: tuple[str, ...]
+    categorical: Mapping[str, Sequence[str]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.numeric, *self.categorical)
+
+    @property
+    def batch_rows(self) -> int:
+        return min(65536, max(256, _CELLS_PER_BATCH // len(self.names)))
+
+
+def find_files(source: str | Path) -> tuple[list[Path], str]:
+    """Return the files that `source` (file, folder or glob) stands for, sorted, and "csv" or "parquet"."""
+    path = Path(source)
+    if path.is_dir():
+        files = [file for suffix in _PARQUET for file in path.rglob(f"*{suffix}") if file.name[0] not in "._"]
+    elif path.exists():
+        files = [path]
+    else:
+        files = [Path(name) for name in glob.glob(str(source), recursive=True)]
+    files = sorted(file for file in files if file.is_file())
+    if not files:
+        raise ArgumentError(
+            f"source {source} matches no file: expected a CSV or Parquet file, a folder of Parquet files, "
+            "or a glob."
+        )
+    kinds = {_kind(file) for file in files}
+    if len(kinds) > 1:
+        raise ArgumentError(f"source {source} mixes CSV and Parquet files. Ingest one kind at a time.")
+    return files, kinds.pop()
+
+
+def _kind(file: Path) -> str:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last in _PARQUET:
+        return "parquet"
+    if last in _CSV or last in _COMPRESSION:
+        return "csv"
+    raise ArgumentError(
+        f"source {file} has the suffix {last!r}: expected .csv, .csv.gz, .csv.zip or .parquet."
+    )
+
+
+def match_category(cell: Any, labels: Mapping[str, int]) -> int:
+    """Return the code of one category cell: the label's position, `UNDECLARED` or `MISSING`.
+
+    The text must equal a label, or, written as a whole number (``3.0``, ``03``), a label such as ``3``.
+    """
+    if cell is None or cell == "" or cell != cell:
+        return MISSING
+    text = str(cell)
+    if text in labels:
+        return labels[text]
+    try:
+        number = float(text)
+    except ValueError:
+        return UNDECLARED
+    return labels.get(str(int(number)), UNDECLARED) if number.is_integer() else UNDECLARED
+
+
+def read_csv(files: Sequence[Path], columns: Columns) -> Iterator[Batch]:
+    """Yield batches of CSV files with a header line; the headers are checked before the first is read.
+
+    A numeric cell is a decimal number, or true/false; anything else is NaN.  Fields beyond the header are
+    ignored and fields that a line lacks are empty.
+    """
+    positions = [_csv_positions(file, columns.names) for file in files]
+    return _csv_batches(files, positions, columns)
+
+
+def _csv_batches(
+    files: Sequence[Path], positions: Sequence[Mapping[str, int]], columns: Columns
+) -> Iterator[Batch]:
+    import pandas as pd
+
+    for file, position in zip(files, positions, strict=True):
+        names = sorted(position, key=position.__getitem__)
+        usecols = sorted(position.values())
+
+        def frames(file: Path = file, usecols: Sequence[int] = usecols) -> Iterator[Any]:
+            size = columns.batch_rows
+            with pd.read_csv(file, header=0, usecols=usecols, chunksize=size, **_CSV_OPTIONS) as reader:
+                yield from reader
+
+        for frame in _quietly(file, frames):
+            frame.columns = names
+            for name in columns.numeric:
+                frame[name] = _csv_numbers(frame[name])
+            yield frame_batch(frame, columns)
+
+
+def frame_batch(frame: Any, columns: Columns) -> Batch:
+    """Return the batch of a pandas DataFrame whose numeric columns are numbers."""
+    import pandas as pd
+
+    batch: Batch = {name: frame[name].to_numpy(dtype=np.float64) for name in columns.numeric}
+    for name, labels in columns.categorical.items():
+        codes, cells = pd.factorize(frame[name])
+        batch[name] = category_codes(codes, cells, labels)
+    return batch
+
+
+# Undecodable bytes become cells that match nothing; `usecols` makes the parser ignore surplus fields.
+_CSV_OPTIONS: dict[str, Any] = {
+    "dtype": str,
+    "na_filter": False,
+    "index_col": False,
+    "encoding": "utf-8-sig",
+    "encoding_errors": "replace",
+}
+
+
+def _csv_positions(file: Path, names: Sequence[str]) -> dict[str, int]:
+    import pandas as pd
+
+    read = partial(_read_once, pd.read_csv, file, header=None, nrows=1, **_CSV_OPTIONS)
+    (head,) = _quietly(file, read)
+    return _positions(file, head.iloc[0].tolist(), names)
+
+
+def _csv_numbers(cells: Any) -> Array:
+    import pandas as pd
+
+    numbers = np.array(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
+    odd = np.flatnonzero(np.isnan(numbers))
+    if odd.size:
+        words = cells.iloc[odd].str.strip().str.lower()
+        numbers[odd] = np.where(words == "true", 1.0, np.where(words == "false", 0.0, np.nan))
+    return numbers
+
+
+def read_parquet(files: Sequence[Path], columns: Columns) -> tuple[Iterator[Batch], int]:
+    """Return batches of Parquet files and the number of rows; all schemas are checked first."""
+    import pyarrow.parquet as pq
+
+    rows = 0
+    for file in files:
+        (head,) = _quietly(file, partial(_read_once, pq.read_metadata, file))
+        _check_schema(file, head.schema.to_arrow_schema(), columns)
+        rows += head.num_rows
+    return _parquet_batches(files, columns), rows
+
+
+def _parquet_batches(files: Sequence[Path], columns: Columns) -> Iterator[Batch]:
+    import pyarrow.parquet as pq
+
+    for file in files:
+
+        def batches(file: Path = file) -> Iterator[Any]:
+            with pq.ParquetFile(file) as table:
+                yield from table.iter_batches(columns.batch_rows, columns=list(columns.names))
+
+        for table in _quietly(file, batches):
+            batch = {name: _arrow_numbers(table.column(name)) for name in columns.numeric}
+            for name, labels in columns.categorical.items():
+                cells = table.column(name)
+                cells = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
+                codes = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+                batch[name] = category_codes(codes, cells.dictionary.to_pylist(), labels)
+            yield batch
+
+
+def _check_schema(file: Path, schema: Any, columns: Columns) -> None:
+    import pyarrow as pa
+
+    place = _positions(file, schema.names, columns.names)
+    for name in columns.names:
+        kind = declared = schema.field(place[name]).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        is_number = is_number or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+        is_text = str(kind) in ("string", "large_string", "string_view")
+        if name in columns.categorical and not (is_number or is_text):
+            raise DataTypeError(
+                f"{file}: column {name!r} must hold text or numbers to be categorical, got {declared}."
+            )
+        if name not in columns.categorical and not is_number:
+            raise DataTypeError(
+                f"{file}: column {name!r} must be numeric, got {declared}. "
+                "Declare its categories in the bounds file, or convert it."
+            )
+
+
+def _arrow_numbers(cells: Any) -> Array:
+    import pyarrow as pa
+
+    if pa.types.is_float16(cells.type):  # older Arrow has no cast from it
+        return cells.to_numpy(zero_copy_only=False).astype(np.float64)
+    return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def category_codes(codes: Array, cells: Iterable[Any], labels: Sequence[str]) -> Array:
+    """Translate codes of the distinct cells of a batch (-1: null) into codes of the declared labels."""
+    position = {label: k for k, label in enumerate(labels)}
+    known = [match_category(cell, position) for cell in cells]
+    return np.array([*known, MISSING])[codes]
+
+
+def _positions(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+    """Return where the wanted columns are.
+
+    The names that were found are not listed: in a file without a header they are the first record.
+    """
+    for name in wanted:
+        if (times := list(found).count(name)) != 1:
+            problem = "has no column" if times == 0 else f"has {times} columns named"
+            raise DataShapeError(
+                f"{file}: the header {problem} {name!r} (of {len(found)} columns): expected exactly one. "
+                "Check the name and that the first line is a header."
+            )
+    return {name: list(found).index(name) for name in wanted}
+
+
+def _read_once(read: Callable[..., Item], file: Path, **options: Any) -> Iterator[Item]:
+    yield read(file, **options)
+
+
+def _quietly(file: Path, start: Callable[[], Iterable[Item]]) -> Iterator[Item]:
+    """Iterate; a parser's error is replaced, outside its handler, by one that cannot quote a record."""
+    failure = ""
+    iterator: Iterator[Item] | None = None
+    while not failure:
+        try:
+            iterator = iter(start()) if iterator is None else iterator
+            item = next(iterator)
+        except StopIteration:
+            return
+        except MemoryError:
+            raise
+        except Exception as error:
+            failure = type(error).__name__
+        else:
+            yield item
+    raise StoreError(
+        f"{file} cannot be read ({failure}): expected an intact CSV (one file per archive, quotes closed) or "
+        "Parquet file. Check it with another program, or copy it again."
+    )

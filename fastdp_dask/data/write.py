@@ -1,0 +1,195 @@
+"""Writing a data set: re-blocking a stream so that every write is one whole chunk, read back and compared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from fastdp_dask import _validate
+from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, StoreError
+
+# Blosc and several file systems refuse buffers of 2 GiB; the margin covers headers.
+_LARGEST_CHUNK_BYTES = 2**31 - 2**16
+
+Block = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def write_store(
+    dest: str | Path,
+    blocks: Iterable[Block],
+    declaration: Declaration,
+    n_rows: int | None = None,
+    dtype: str = "float32",
+    chunk_rows: int = 65536,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """Write a stream of (X, y) blocks as a store, in the memory of one chunk and one block.
+
+    Parameters
+    ----------
+    dest : path
+        New Zarr group.
+    blocks : iterable of (X_block (m, d), y_block (m,))
+        Any numbers of rows m >= 0, numeric.  Values are private; they are written as they are, NaN included.
+    declaration : Declaration
+        d columns; public.
+    n_rows : int, optional
+        Number of rows in all, where it is known; checked at the end.
+    dtype : "float32" or "float64"
+    chunk_rows : int
+        Rows per chunk, a power of two.  Halved until one chunk is below 2 GiB and no longer than the data.
+    overwrite : bool
+        Replace an existing store.  Anything that is not a Zarr group is never removed.
+    progress : callable (rows written, n_rows or None), optional
+
+    Returns
+    -------
+    Path
+        `dest`, absolute.
+
+    Raises
+    ------
+    StoreError
+        `dest` exists, or what was read back differs from what was written.
+    DataShapeError, DataTypeError
+        A block does not fit the declaration, has no numeric dtype, or there is no row at all.
+
+    Notes
+    -----
+    A write that fails removes what it wrote; one that is killed leaves a store without its mark of
+    completeness, which `open_store` refuses.  Each chunk carries a CRC-32C that every later read verifies.
+
+    Codec: LZ4 with byte shuffle.  Measured on one core, 65,536 × 64 float32 from the page cache, GB/s decoded
+    (compression ratio), normal deviates and then eight whole-number columns with 56 indicators:
+    raw 6.2 (1.0), 6.3 (1.0); LZ4 3.7 (1.0), 2.4 (4.9); LZ4 + shuffle 3.1 (1.07), 2.3 (4.3);
+    LZ4 + bit shuffle 2.7 (1.11), 1.8 (3.2); Zstandard 1.2 (1.08), 1.5 (8.2); Blosc's Zstandard 0.7 to 1.2.
+    LZ4 with shuffle beats raw chunks on real columns from any disk below about 2.9 GB/s.  The checksum's
+    cost was below the noise of the measurement.
+    """
+    root = Path(dest).resolve()
+    chunk_rows = fit_chunk_rows(chunk_rows, declaration.n_features, _float_dtype(dtype))
+    if n_rows is not None:
+        n_rows = _validate.count("n_rows", n_rows)
+    _prepare(root, overwrite)
+    group = zarr.create_group(str(root), attributes={"complete": False})
+    writer = _Writer(group, declaration.n_features, _float_dtype(dtype), chunk_rows)
+    try:
+        for X, y in blocks:
+            _check_block(X, y, declaration.n_features)
+            writer.add(X, y)
+            if progress is not None:
+                progress(writer.rows, n_rows)
+        writer.finish()
+        if writer.rows == 0:
+            raise DataShapeError("blocks must hold at least one row, got none. Check the source.")
+        if n_rows is not None and writer.rows != n_rows:
+            raise DataShapeError(f"blocks hold {writer.rows} rows: expected n_rows={n_rows}. Correct n_rows.")
+        group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "complete": True})
+    except BaseException:  # also the user's interruption: leave nothing that blocks the next attempt
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    return root
+
+
+def fit_chunk_rows(chunk_rows: int, n_features: int, dtype: np.dtype[Any]) -> int:
+    """Return the largest power of two <= `chunk_rows` whose chunk stays below 2 GiB."""
+    rows = _validate.count("chunk_rows", chunk_rows, hint="Use a power of two such as 65536.")
+    if rows & (rows - 1):
+        raise ArgumentError(
+            f"chunk_rows must be a power of two, got chunk_rows={rows}. Use {1 << rows.bit_length()}."
+        )
+    while rows > 1 and rows * n_features * dtype.itemsize > _LARGEST_CHUNK_BYTES:
+        rows //= 2
+    return rows
+
+
+def _float_dtype(dtype: str) -> np.dtype[Any]:
+    return np.dtype(_validate.choice("dtype", dtype, ("float32", "float64")))
+
+
+def _prepare(root: Path, overwrite: bool) -> None:
+    if not root.exists():
+        return
+    if not overwrite:
+        raise StoreError(
+            f"dest {root} exists already: expected a new path. Choose another or pass overwrite=True."
+        )
+    if not (root / "zarr.json").is_file() and not (root.is_dir() and not any(root.iterdir())):
+        raise StoreError(f"dest {root} is not a Zarr group, so it is not removed. Choose another path.")
+    shutil.rmtree(root)
+
+
+def _check_block(X: Any, y: Any, n_features: int) -> None:
+    for name, block, ndim in (("X", X, 2), ("y", y, 1)):
+        if not isinstance(block, np.ndarray) or block.dtype.kind not in "biuf":
+            got = f"dtype {block.dtype}" if isinstance(block, np.ndarray) else type(block).__name__
+            raise DataTypeError(
+                f"{name} of a block must be a numeric NumPy array, got {got}. Convert it first."
+            )
+        if block.ndim != ndim:
+            raise DataShapeError(f"{name} of a block must have {ndim} axes, got {block.ndim}. Reshape it.")
+    if X.shape[1] != n_features:
+        raise DataShapeError(f"X of a block must have {n_features} columns as declared, got {X.shape[1]}.")
+    if len(X) != len(y):
+        raise DataShapeError(f"X and y of a block must have equal lengths, got {len(X)} and {len(y)}.")
+
+
+class _Writer:
+    """One chunk of rows in memory; each flush writes exactly one chunk of X and of y."""
+
+    def __init__(self, group: zarr.Group, n_features: int, dtype: np.dtype[Any], chunk_rows: int) -> None:
+        self.group, self.chunk_rows, self.dtype = group, chunk_rows, dtype
+        self.rows = self.held = 0
+        self.buffers = {"X": np.empty((chunk_rows, n_features), dtype), "y": np.empty(chunk_rows, dtype)}
+        self.arrays: dict[str, zarr.Array] = {}
+
+    def add(self, X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
+        start = 0
+        while start < len(y):
+            stop = min(len(y), start + self.chunk_rows - self.held)
+            into = slice(self.held, self.held + stop - start)
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of a value
+                self.buffers["X"][into] = X[start:stop]
+                self.buffers["y"][into] = y[start:stop]
+            self.held, self.rows, start = into.stop, self.rows + stop - start, stop
+            if self.held == self.chunk_rows:
+                self._flush()
+
+    def finish(self) -> None:
+        if self.held:
+            self._flush()
+
+    def _flush(self) -> None:
+        first = self.rows - self.held
+        for name, buffer in self.buffers.items():
+            rows = buffer[: self.held]
+            array = self.arrays.get(name)
+            if array is None:
+                array = self.arrays[name] = self._create(name, rows)
+            array.resize((self.rows, *rows.shape[1:]))
+            array[first : self.rows] = rows
+            if np.asarray(array[first : self.rows]).tobytes() != rows.tobytes():
+                raise StoreError(f"array {name}: rows read back differ from those written. Check the disk.")
+        self.held = 0
+
+    def _create(self, name: str, first_rows: np.ndarray[Any, Any]) -> zarr.Array:
+        """Create the array once the first chunk is known: data shorter than a chunk get a shorter chunk."""
+        step = min(self.chunk_rows, 1 << (len(first_rows) - 1).bit_length())
+        return self.group.create_array(
+            name,
+            shape=first_rows.shape,
+            chunks=(step, *first_rows.shape[1:]),
+            dtype=self.dtype,
+            fill_value=float("nan"),
+            compressors=[BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec()],
+            config={"write_empty_chunks": True},  # so that an absent chunk is always a lost one
+        )
