@@ -64,8 +64,7 @@ class SRHT:
                 f"sketch_size must be at most {padded}, the power of two that holds n_rows={n_rows}, "
                 f"got sketch_size={sketch_size}. Choose a smaller sketch."
             )
-        block = min(padded, DEFAULT_BLOCK_ROWS if block_rows is None else block_rows)
-        _validate.count("block_rows", block)
+        block = DEFAULT_BLOCK_ROWS if block_rows is None else _validate.count("block_rows", block_rows)
         if block & (block - 1):
             raise ArgumentError(
                 f"block_rows must be a power of two, got block_rows={block}. Leave it out for the default."
@@ -74,7 +73,7 @@ class SRHT:
             ("n_rows", n_rows),
             ("sketch_size", sketch_size),
             ("seed", rng.check_seed("seed", seed)),
-            ("block_rows", block),
+            ("block_rows", min(padded, block)),
         ):
             object.__setattr__(self, name, value)
 
