@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastdp_dask.blocked.block_size import block_rows_for
-from fastdp_dask.blocked.source import native
+from fastdp_dask.blocked.source import native, native_target
 from fastdp_dask.rows import _row_kernels
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling
@@ -31,7 +31,7 @@ def sketch_chunk(
     d = scaling.n_columns
     sizes = [sketch.sketch_size for sketch in sketches]
     out = np.zeros((sum(sizes) + 1, d), dtype=np.int64)
-    X, y = native(X), native(y).astype(np.float64, copy=False).reshape(-1)
+    X, y = native(X), native_target(y)
     size = block_rows_for(X.shape[0], sketches[0].n_padded) if X.shape[0] else 1
     block = np.empty((size, d), dtype=np.int32)
     rows, target = np.empty_like(block), np.empty(size)
@@ -57,7 +57,7 @@ def gradient_chunk(
 ) -> np.ndarray:
     """Σ_i x_i clip_C(y_i − x_iᵀθ) of this chunk, (1, n_columns) int64 in grid × residual grid units."""
     out = np.zeros((1, scaling.n_columns), dtype=np.int64)
-    X, y = native(X), native(y).astype(np.float64, copy=False).reshape(-1)
+    X, y = native(X), native_target(y)
     in_grid_units = theta / GRID
     for start in range(0, X.shape[0], _ROWS_AT_ONCE):
         rows, target = scaling.rows(X[start : start + _ROWS_AT_ONCE], y[start : start + _ROWS_AT_ONCE])
@@ -74,7 +74,7 @@ def gram_chunk(
     """
     d = scaling.n_columns
     out = np.zeros((d + 1, d), dtype=np.int64)
-    X, y = native(X), native(y).astype(np.float64, copy=False).reshape(-1)
+    X, y = native(X), native_target(y)
     theta = np.zeros(d)
     for start in range(0, X.shape[0], _ROWS_AT_ONCE):
         rows, target = scaling.rows(X[start : start + _ROWS_AT_ONCE], y[start : start + _ROWS_AT_ONCE])
@@ -98,7 +98,7 @@ def deviation_chunk(
     sums[t] = floor(sqrt(k2)·S_t X / units[t]) in grid units; every record position counts, blank ones too.
     """
     out = np.zeros((1, len(sketches)))
-    X, y = native(X), native(y).astype(np.float64, copy=False).reshape(-1)
+    X, y = native(X), native_target(y)
     if X.shape[0] == 0:
         return out
     size = block_rows_for(X.shape[0], sketches[0].n_padded)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import sys
 import warnings
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from fastdp_dask.errors import DataShapeError, DataTypeError
 
+_logger = logging.getLogger(__name__)
 _NUMERIC_KINDS = "biuf"
 _CHUNK_BYTES = 32 * 2**20
 
@@ -19,8 +20,9 @@ _CHUNK_BYTES = 32 * 2**20
 def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[str] | None]:
     """X as a Dask array (n, d) in one column chunk, y as (n,) chunked like it, and the column names if any.
 
-    Nothing is computed except the lengths of chunks of unknown size (one counted pass, with a warning): n is
-    public.  Integer, boolean and float columns of any width and byte order are taken.
+    Nothing is computed, except with y the lengths of chunks of unknown size (one counted pass, logged): n is
+    public.  Integer, boolean and float columns of any width and byte order are taken; a frame of mixed or nullable
+    columns becomes float64, its missing values nan.
 
     Raises
     ------
@@ -36,7 +38,10 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
             f"X must be two-dimensional (n_samples, n_features), got {features.ndim} dimensions. Reshape it."
         )
     _check_kind("X", features.dtype)
-    features = _known_chunks("X", features)
+    if math.isnan(features.shape[1]):
+        raise _unknown_columns()
+    if y is not None:
+        features = _known_chunks("X", features)
     n, d = features.shape
     if n == 0 or d == 0:
         raise DataShapeError(
@@ -79,13 +84,25 @@ def count_features(X: Any) -> int:
         raise DataShapeError(
             f"X must be two-dimensional (n_samples, n_features), got {len(shape)} dimensions. Reshape it."
         )
+    if isinstance(shape[1], float):  # Dask's nan
+        raise _unknown_columns()
     return int(shape[1])
 
 
 def native(block: np.ndarray) -> np.ndarray:
-    """The block as C-contiguous float32 (if it is that) or float64: what the row kernels take."""
+    """The block as C-contiguous float32 (if it is that) or float64: what the row kernels take.
+
+    Silent: NumPy would warn of a signalling nan or of an overflow, which would tell about the data.
+    """
     dtype = np.float32 if block.dtype.kind == "f" and block.dtype.itemsize == 4 else np.float64
-    return np.ascontiguousarray(block, dtype=dtype)
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(block, dtype=dtype)
+
+
+def native_target(block: np.ndarray) -> np.ndarray:
+    """The targets (m, 1) or (m,) as (m,) float64, silently."""
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(block, dtype=np.float64).reshape(-1)
 
 
 def _column_names(X: Any) -> list[str] | None:
@@ -99,21 +116,40 @@ def _column_names(X: Any) -> list[str] | None:
 def _as_array(name: str, value: Any) -> da.Array:
     if isinstance(value, da.Array):
         return value
-    frame_types = getattr(value, "dtypes", None)
-    if frame_types is not None and hasattr(value, "columns"):
-        for column, dtype in zip(list(value.columns), list(frame_types), strict=True):
-            _check_kind(f"{name}: column {column!r}", dtype)
-    elif frame_types is not None and not isinstance(value, np.ndarray):
-        _check_kind(name, frame_types)
+    types = _frame_types(name, value)
+    # One NumPy dtype stays; pandas would turn mixed columns, or nullable ones with a missing value, into objects.
+    uniform = len(set(types)) == 1 and isinstance(types[0], np.dtype)
     if hasattr(value, "to_dask_array"):  # Dask DataFrame or Series
-        return value.to_dask_array()
-    array = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+        return (value if uniform else value.astype(np.float64)).to_dask_array()
+    if not types:
+        array = np.asarray(value)
+    else:
+        array = value.to_numpy() if uniform else value.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_kind(name, array.dtype)
     if array.ndim == 0:
         raise DataShapeError(f"{name} must be an array, got a single value. Pass one row for each person.")
     width = math.prod(array.shape[1:]) * array.dtype.itemsize
     rows = max(1, _CHUNK_BYTES // max(1, width))
     return da.from_array(array, chunks=(min(rows, max(1, array.shape[0])), *array.shape[1:]))
+
+
+def _frame_types(name: str, value: Any) -> list[Any]:
+    """Checked dtypes of the columns of a frame, or the one of a series; empty for anything else."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "dtypes"):
+        return []
+    if hasattr(value, "columns"):
+        types = list(value.dtypes)
+        for column, dtype in zip(list(value.columns), types, strict=True):
+            _check_kind(f"{name}: column {column!r}", dtype)
+        return types
+    _check_kind(name, value.dtypes)
+    return [value.dtypes]
+
+
+def _unknown_columns() -> DataShapeError:
+    return DataShapeError(
+        "X must have a known number of columns, got an unknown one. Select columns by name or by a list of indices."
+    )
 
 
 def _check_kind(name: str, dtype: Any) -> None:
@@ -128,9 +164,9 @@ def _check_kind(name: str, dtype: Any) -> None:
 def _known_chunks(name: str, array: da.Array) -> da.Array:
     if not any(math.isnan(size) for size in array.chunks[0]):
         return array
-    print(
-        f"fastdp: counting the rows of {name} (its chunk sizes are unknown): one pass. "
+    _logger.warning(
+        "counting the rows of %s, whose chunk sizes are unknown: one pass over it. "
         "Use to_dask_array(lengths=True) or compute_chunk_sizes() to do it once.",
-        file=sys.stderr,
+        name,
     )
-    return array.compute_chunk_sizes()
+    return array.copy().compute_chunk_sizes()  # in place on the copy: the caller's array stays as it is
