@@ -173,9 +173,15 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         seed = rng.fresh_seed() if self.public_seed is None else int(self.public_seed)
         folder = None if self.run_dir is None else RunFolder(self.run_dir)
         releases = ReleaseLog()
+        # A folder begun with secure randomness must not go on with a seeded one, nor the reverse.
+        reproducible = noise.reproducible or self.public_seed is not None
         if folder is not None:
-            document = {**plan.to_dict(), "scaling": scaling.to_dict(), "feature_names": names, "public_seed": seed}
-            seed = int(folder.begin(document)["public_seed"])
+            document = {
+                **plan.to_dict(), "scaling": scaling.to_dict(), "feature_names": names, "public_seed": seed,
+                "reproducible": reproducible,
+            }  # fmt: skip
+            drawn = ("public_seed",) if self.public_seed is None else ()
+            seed = int(folder.begin(document, drawn)["public_seed"])
             releases = folder.releases()
         rows = BlockedRows(features, target, scaling, progress)
         solution = dispatch.solve(rows, plan, public_seed=seed, noise=noise, releases=releases)
@@ -184,7 +190,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         self.n_iter_ = plan.n_iter
         self.n_passes_ = rows.n_passes
         if folder is not None:
-            folder.finish(self._model(noise.reproducible or self.public_seed is not None))
+            folder.finish(self._model(reproducible))
         return self
 
     def predict(self, X: Any) -> Any:

@@ -68,6 +68,7 @@ class ReleaseLog:
     def _append(self, path: Path, name: str, value: np.ndarray) -> None:
         body = {"name": name, "shape": list(value.shape), "hex": value.astype("<f8").tobytes().hex()}
         text = json.dumps({**body, "sha256": _checksum(body)}) + "\n"
+        new = not path.exists()
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             view = memoryview(text.encode())
@@ -76,6 +77,12 @@ class ReleaseLog:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        if new:  # a power cut must not lose the name of a file whose release is used
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def _replay(self, path: Path) -> None:
         raw = path.read_bytes()

@@ -35,8 +35,10 @@ class RunFolder:
             ) from None
         os.chmod(self.path, 0o700)
 
-    def begin(self, plan: dict[str, Any]) -> dict[str, Any]:
-        """Write `plan` down, or return the one that is there if it differs in nothing but the public seed.
+    def begin(self, plan: dict[str, Any], drawn: tuple[str, ...] = ("public_seed",)) -> dict[str, Any]:
+        """Write `plan` down, or return the one that is there if it differs in nothing but the fields `drawn`.
+
+        Those were drawn afresh by the caller; of an earlier run the values on file stand.
 
         Raises
         ------
@@ -50,7 +52,8 @@ class RunFolder:
             return plan
         current = json.loads(json.dumps(plan))
         changed = sorted(k for k in stored.keys() | current.keys() if stored.get(k) != current.get(k))
-        if changed and changed != ["public_seed"]:
+        changed = [k for k in changed if k not in drawn]
+        if changed:
             raise ArgumentError(
                 f"run_dir must be empty or hold the same plan, got {self.path} with another {', '.join(changed)}. "
                 "Choose a new folder for a new fit."
