@@ -1,0 +1,25 @@
+"""Hypothesis profiles, and a cluster of worker processes shared by the tests that need one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from distributed import LocalCluster
+from hypothesis import settings
+
+# No deadline: the first call of a kernel compiles it.
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(scope="session")
+def two_workers() -> Iterator[Any]:
+    """Two worker processes under nannies.  No client is active: tests open one with `Client(two_workers)`."""
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+    ) as cluster:
+        yield cluster
