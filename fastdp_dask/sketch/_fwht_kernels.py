@@ -154,46 +154,41 @@ def _low_rows(b: Any, d: Any, itemsize: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def _high_sweep(a: Any, scratch: Any, rows: Any, inner: Any) -> None:
-    """H_rows along the middle axis of `a` seen as (groups, rows, inner), through the scratch tile."""
-    tile = _TILE_BYTES // np.uintp(a.itemsize)
-    eighth = rows // _8
-    for group in range(np.uintp(a.size) // max(rows * inner, _1)):
-        start = group * rows * inner
-        if rows <= _8:  # one pass does it where it is
-            _stages_down_to(a, start, rows, inner, _1)
-            continue
-        for column in range(_0, inner, tile):
-            width = min(tile, inner - column)
-            corner = start + column
-            for i in range(eighth):
-                _radix8_into(a, corner + i * inner, eighth * inner, scratch, i * width, eighth * width, width)
-            for k in range(_8):
-                _all_stages(scratch, k * eighth * width, eighth, width)
-                for i in range(k * eighth, (k + _1) * eighth):  # still in the first-level cache
-                    _copy(scratch, i * width, a, corner + i * inner, width)
-
-
-@njit(nogil=True, cache=True)
 def _high_sweeps(a: Any, b: Any, low: Any, d: Any) -> None:
     """All stages of the index bits at and above `low`, shared evenly among as few sweeps as possible."""
+    # One function for all sweeps: every further level of calls is compiled, and inlined, once more.
     bits = _0
     while (low << bits) < b:
         bits += _1
-    sweeps = (bits + _TILE_BITS - _1) // _TILE_BITS
-    inner = low * d
+    if bits == _0:
+        return
     itemsize = np.uintp(a.itemsize)
-    if sweeps > _0:
-        # Vector stores that straddle cache lines cost double: the tile starts on a line.
-        room = np.empty((_TILE_BYTES << _TILE_BITS) // itemsize + _LINE_BYTES, a.dtype)
-        offset = (_LINE_BYTES - np.uintp(room.ctypes.data) % _LINE_BYTES) // itemsize
-        scratch = room[offset:]
-        while sweeps > _0:
-            now = (bits + sweeps - _1) // sweeps
-            _high_sweep(a, scratch, _1 << now, inner)
-            inner = inner << now
-            bits -= now
-            sweeps -= _1
+    tile = _TILE_BYTES // itemsize
+    # Vector stores that straddle cache lines cost double: the scratch starts on a line.
+    room = np.empty((tile << _TILE_BITS) + _LINE_BYTES // itemsize, a.dtype)
+    scratch = room[(_LINE_BYTES - np.uintp(room.ctypes.data) % _LINE_BYTES) // itemsize :]
+    inner = low * d
+    while bits > _0:
+        sweeps = (bits + _TILE_BITS - _1) // _TILE_BITS
+        now = (bits + sweeps - _1) // sweeps
+        rows = _1 << now
+        eighth = rows // _8
+        for group in range((b * d) // max(rows * inner, _1)):  # `a` seen as (groups, rows, inner)
+            start = group * rows * inner
+            if rows <= _8:  # one pass does it where it is
+                _all_stages(a, start, rows, inner)
+                continue
+            for column in range(_0, inner, tile):
+                width = min(tile, inner - column)
+                p, step = start + column, eighth * inner
+                for i in range(eighth):
+                    _radix8_into(a, p + i * inner, step, scratch, i * width, eighth * width, width)
+                for k in range(_8):
+                    _all_stages(scratch, k * eighth * width, eighth, width)
+                    for i in range(k * eighth, (k + _1) * eighth):  # still in the first-level cache
+                        _copy(scratch, i * width, a, p + i * inner, width)
+        inner = inner << now
+        bits -= now
 
 
 @njit(nogil=True, cache=True)
