@@ -19,7 +19,9 @@ from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, Sto
 
 UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
 
-_CELLS_PER_BATCH = 2**21
+# Measured on CSV of 31 columns: peak memory grows by 40 to 50 bytes per cell of a batch, and 2^21 cells
+# are no faster.
+_CELLS_PER_BATCH = 2**18
 _COMPRESSION = {".gz", ".zip", ".bz2", ".xz"}
 _CSV, _PARQUET = {".csv", ".txt"}, {".parquet", ".pq"}
 
