@@ -21,8 +21,8 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     """X as a Dask array (n, d) in one column chunk, y as (n,) chunked like it, and the column names if any.
 
     Nothing is computed, except with y the lengths of chunks of unknown size (one counted pass, logged): n is
-    public.  Integer, boolean and float columns of any width and byte order are taken; a frame of mixed or nullable
-    columns becomes float64, its missing values nan.
+    public.  Integer, boolean and float columns of any width and byte order are taken; a frame of mixed or
+    nullable columns becomes float64, its missing values nan.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _as_array(name: str, value: Any) -> da.Array:
     if isinstance(value, da.Array):
         return value
     types = _frame_types(name, value)
-    # One NumPy dtype stays; pandas would turn mixed columns, or nullable ones with a missing value, into objects.
+    # One NumPy dtype stays; pandas would turn mixed columns, or nullable ones with a gap, into objects.
     uniform = len(set(types)) == 1 and isinstance(types[0], np.dtype)
     if hasattr(value, "to_dask_array"):  # Dask DataFrame or Series
         return (value if uniform else value.astype(np.float64)).to_dask_array()
@@ -137,7 +137,7 @@ def _frame_types(name: str, value: Any) -> list[Any]:
     """Checked dtypes of the columns of a frame, or the one of a series; empty for anything else."""
     if isinstance(value, np.ndarray) or not hasattr(value, "dtypes"):
         return []
-    if hasattr(value, "columns"):
+    if value.ndim == 2:  # a Dask series has columns too
         types = list(value.dtypes)
         for column, dtype in zip(list(value.columns), types, strict=True):
             _check_kind(f"{name}: column {column!r}", dtype)
@@ -148,7 +148,8 @@ def _frame_types(name: str, value: Any) -> list[Any]:
 
 def _unknown_columns() -> DataShapeError:
     return DataShapeError(
-        "X must have a known number of columns, got an unknown one. Select columns by name or by a list of indices."
+        "X must have a known number of columns, got an unknown one. "
+        "Select columns by name or by a list of indices."
     )
 
 
