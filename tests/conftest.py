@@ -20,6 +20,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 def two_workers() -> Iterator[Any]:
     """Two worker processes under nannies.  No client is active: tests open one with `Client(two_workers)`."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
     ) as cluster:
         yield cluster

@@ -60,7 +60,7 @@ def untouchable(shape: tuple[int, ...], dtype: Any = float, chunks: Any = 10) ->
 
 
 class ReadCounter:
-    """A Dask array over `X` that counts how often each chunk is read, on schedulers that share this memory."""
+    """A Dask array over `X` that counts the reads of each chunk, on schedulers that share this memory."""
 
     def __init__(self, X: np.ndarray, rows: int) -> None:
         self.reads: dict[int, int] = {}

@@ -52,7 +52,7 @@ def exact_row(
     groups: Sequence[Sequence[int]],
     fit_intercept: bool,
 ) -> list[float]:
-    """One scaled row under per-feature bounds, in exact rationals up to the last square root, in grid units."""
+    """One scaled row under per-feature bounds, in exact rationals up to a last square root, in grid units."""
     member = {column for group in groups for column in group}
     parts = len(x) - len(member) + len(groups) + fit_intercept
     unit = GRID / math.sqrt(parts)
@@ -106,7 +106,8 @@ class DenseRows:
         self.n_passes += 1
         exact = np.rint(self.rows * GRID).astype(np.int64)
         sums = [
-            np.rint(dense_srht(s)[:, : self.n_rows] * math.sqrt(s.sketch_size)).astype(np.int64) @ exact for s in sketches
+            np.rint(dense_srht(s)[:, : self.n_rows] * math.sqrt(s.sketch_size)).astype(np.int64) @ exact
+            for s in sketches
         ]
         return sums, gradient(self.rows, self.target, np.zeros(self.rows.shape[1]), clip)
 

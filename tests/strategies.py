@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import strategies as st
 
 HOSTILE = (
-    0.0, -0.0, 1.0, -1.0, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 5e-324, -5e-324, 1e-310, 1e-160, 1e160,
+    0.0, -0.0, 1.0, -1.0, 1e308, -1e308, float("nan"), float("inf"), float("-inf"), 5e-324, -5e-324,
+    1e-310, 1e-160, 1e160,
 )  # fmt: skip
 
 
@@ -20,7 +23,7 @@ def chunkings(draw: st.DrawFn, rows: int) -> tuple[int, ...]:
     """`rows` cut anywhere: one chunk, chunks of one row, empty chunks, uneven ones."""
     cuts = draw(st.lists(st.integers(0, rows), max_size=9))
     edges = [0, *sorted(cuts), rows]
-    return tuple(b - a for a, b in zip(edges[:-1], edges[1:], strict=True))
+    return tuple(b - a for a, b in pairwise(edges))
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""The public streams (a function of seed, name and index) and the private ones (secret, named, drawn once)."""
+"""The public streams: a function of seed, name and index.  The private ones: secret, named, drawn once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_signs_are_fair_and_uncorrelated() -> None:
 
 
 def test_names_give_unrelated_streams() -> None:
-    keys = {rng.derive_key(seed, *path) for seed in (0, 1) for path in [(), ("a",), ("b",), ("a", 1), ("a", "1"), ("a1",)]}
+    keys = {
+        rng.derive_key(seed, *path) for seed in (0, 1) for path in [(), ("a",), ("b",), ("a", 1), ("a", "1"), ("a1",)]
+    }
     assert len(keys) == 12
     assert len({rng.derive_key(0, "chunk", index) for index in range(100_000)}) == 100_000
 
@@ -58,7 +60,7 @@ def test_sampled_rows_are_distinct_sorted_and_in_range(key: int, log_size: int, 
 @pytest.mark.parametrize("count", [2, 6])
 def test_every_subset_of_rows_is_equally_likely(count: int) -> None:
     # Direct draw (2 of 8) and draw of the complement (6 of 8): 28 subsets, 140 expected in each.
-    subsets = {subset: 0 for subset in combinations(range(8), count)}
+    subsets = dict.fromkeys(combinations(range(8), count), 0)
     for seed in range(28 * 140):
         subsets[tuple(rng.distinct_indices(rng.derive_key(seed, "rows"), 8, count).tolist())] += 1
     assert stats.chisquare(list(subsets.values())).pvalue > FALSE_ALARM
@@ -67,7 +69,9 @@ def test_every_subset_of_rows_is_equally_likely(count: int) -> None:
 def test_secret_noise_never_repeats_and_says_nothing() -> None:
     source = rng.NoiseSource()
     assert not source.reproducible
-    draws = [source.stream("a").standard_normal(4) for _ in range(3)] + [rng.NoiseSource().stream("a").standard_normal(4)]
+    draws = [source.stream("a").standard_normal(4) for _ in range(3)] + [
+        rng.NoiseSource().stream("a").standard_normal(4)
+    ]
     assert len({draw.tobytes() for draw in draws}) == 4
     assert rng.fresh_seed() != rng.fresh_seed()
 

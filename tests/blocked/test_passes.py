@@ -1,8 +1,9 @@
-"""Every pass over random chunkings against its dense definition: exact where integers are, bounded elsewhere."""
+"""Every pass, over random chunkings, against its dense definition: exact for integers, bounded elsewhere."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import dask
@@ -19,6 +20,7 @@ from fastdp_dask import SRHT
 from fastdp_dask.blocked import passes as passes_module
 from fastdp_dask.blocked.block_size import block_rows_for, merged_chunks
 from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.blocked.source import as_blocks
 from fastdp_dask.rows.grid import GRID, MAX_BLOCK_ROWS
 from fastdp_dask.rows.scaling import Scaling, declare
 
@@ -34,7 +36,7 @@ def _one_thread() -> Any:
 def setting(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, Scaling]:
     X = real_matrix(n, d, seed)
     y = real_matrix(n, 1, seed + 1)[:, 0]
-    X[:: 7, 0] = np.nan  # blank records
+    X[::7, 0] = np.nan  # blank records
     return X, y, declare(d, bounds_X=(-1, 1), bounds_y=(-1, 1))
 
 
@@ -42,6 +44,13 @@ def setting(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, Scaling]
 def cases(draw: st.DrawFn) -> tuple[tuple[int, int, int, int], tuple[int, ...]]:
     shape = draw(sketch_shapes())
     return shape, draw(chunkings(shape[0]))
+
+
+class Unmerged(BlockedRows):
+    """Every chunk by itself, empty ones too."""
+
+    def _merged(self, partial_bytes: int) -> tuple[da.Array, da.Array]:
+        return self._X, self._y
 
 
 SPECIAL = [
@@ -65,9 +74,7 @@ def test_sketch_is_exactly_the_dense_product(case: Any) -> None:
     exact, target = scaling.rows(X, y)
     sketches = [SRHT(n, k2, seed=seed), SRHT(n, max(1, k2 // 2), seed=seed ^ 1)]
     for merge in (True, False):
-        blocked = BlockedRows(*chunked(X, y, rows), scaling)
-        if not merge:
-            blocked._merged = lambda _: (blocked._X, blocked._y)  # type: ignore[method-assign]
+        blocked = (BlockedRows if merge else Unmerged)(*chunked(X, y, rows), scaling)
         sums, gradient = blocked.sketch(sketches, CLIP)
         for sketch, total in zip(sketches, sums, strict=True):
             signs = np.rint(sketch.to_dense() * math.sqrt(sketch.sketch_size)).astype(np.int64)
@@ -122,7 +129,7 @@ def test_gram_and_gradient(case: Any) -> None:
 
 
 def assert_gradient(found: np.ndarray, X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> None:
-    """A residual is truncated to multiples of 2^-16, so each column is within 2^-16 Σ|x_ij| of the definition."""
+    """A residual is truncated to multiples of 2^-16: each column is within 2^-16 Σ|x_ij| of the definition."""
     allowed = np.abs(X).sum(axis=0) / 2**16 + 1e-12
     assert (np.abs(found - naive.gradient(X, y, theta, CLIP)) <= allowed).all()
 
@@ -172,8 +179,7 @@ def test_a_pass_is_a_tree_with_partials_of_the_size_of_the_result(monkeypatch: p
 
     monkeypatch.setattr(passes_module, "_fold", watched)
     X, y, scaling = setting(100, 2, 0)
-    blocked = BlockedRows(*chunked(X, y, 1), scaling)
-    blocked._merged = lambda _: (blocked._X, blocked._y)  # type: ignore[method-assign]
+    blocked = Unmerged(*chunked(X, y, 1), scaling)
     blocked.gradient(np.zeros(3), CLIP)
     assert max(folded) <= 8
     assert sum(folded) >= 100
@@ -187,7 +193,7 @@ def test_merging_keeps_the_rows_and_bounds_the_chunk(sizes: list[int], row_bytes
     assert set(np.cumsum(merged)) <= set(np.cumsum(chunks))  # edges of chunks only: nothing is cut
     wanted = max(1, min(partial, 256 * 2**20) // row_bytes)
     assert max(merged) <= max(2 * wanted, *chunks, 1)
-    assert all(a + b > wanted for a, b in zip(merged[:-1], merged[1:], strict=True))
+    assert all(a + b > wanted for a, b in pairwise(merged))
 
 
 @given(st.integers(0, 10**9), st.integers(0, 40))
@@ -199,8 +205,6 @@ def test_block_size_fits_the_transform(rows: int, log_padded: int) -> None:
 
 
 def test_columns_in_several_chunks_are_joined_with_a_warning() -> None:
-    from fastdp_dask.blocked.source import as_blocks
-
     X, y, scaling = setting(60, 3, 2)
     split = da.from_array(X, chunks=(20, 2))
     with pytest.warns(UserWarning, match="X is chunked along its columns"):

@@ -18,9 +18,7 @@ from fastdp_dask.sketch.coherence import coherence
 @example((2, 1, 1, 0), 0)
 @example((200, 1, 1, 0), 3)
 @example((200, 255, 1, 0), 3)
-def test_equals_the_dense_definition_for_every_block_size(
-    shape: tuple[int, int, int, int], log_block: int
-) -> None:
+def test_equals_the_dense_definition_for_every_block_size(shape: tuple[int, int, int, int], log_block: int) -> None:
     n, k2, _, seed = shape
     sketch = SRHT(n, k2, seed=seed)
     expected = dense_coherence(sketch)

@@ -16,8 +16,8 @@ from strategies import real_matrix, sketch_shapes
 from fastdp_dask import SRHT
 from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError
 
-# A float64 sum of n ≤ 2^8 terms of size ≤ 1 in any order is within n·2^-53 < 1e-13 of the exact one, relative to
-# the sum of absolute values.
+# A float64 sum of n ≤ 2^8 terms of size ≤ 1 in any order is within n·2^-53 < 1e-13 of the exact one, relative
+# to the sum of absolute values.
 RELATIVE = 1e-12
 
 
@@ -50,9 +50,7 @@ def test_blocks_give_the_dense_product_and_its_adjoint(shape: tuple[int, int, in
 
 
 @given(sketch_shapes(), st.integers(0, 9))
-def test_integers_are_exact_and_independent_of_the_block_size(
-    shape: tuple[int, int, int, int], log_block: int
-) -> None:
+def test_integers_are_exact_and_independent_of_the_block_size(shape: tuple[int, int, int, int], log_block: int) -> None:
     n, k2, d, seed = shape
     X = np.random.default_rng(seed % 2**64).integers(-(2**16), 2**16, (n, d))
     signs = np.rint(SRHT(n, k2, seed=seed).to_dense() * math.sqrt(k2)).astype(np.int64)

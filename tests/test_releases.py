@@ -1,0 +1,288 @@
+"""Every private draw happens once: replay, crashes between any two steps, damaged files, changed plans."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import bits, fit, model, small_data, untouchable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastdp_dask.errors import ArgumentError, StoreError
+from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rng import NoiseSource
+from fastdp_dask.run_folder import RunFolder
+
+X, Y = small_data(400, 3)
+ITERATIONS = 2
+NAMES = [
+    "m_tilde_0", "lambda_tilde_0", "m_tilde_1", "lambda_tilde_1", "added_variance", "hessian_0", "hessian_1",
+    "gradient_0", "gradient_1",
+]  # fmt: skip
+
+
+class Crash(Exception):
+    """Stands for a killed driver."""
+
+
+def run(folder: Path | None, X: Any = X, Y: Any = Y, **options: Any) -> Any:
+    return fit(model(run_dir=folder, n_iter=ITERATIONS, **options), X, Y)
+
+
+# -- the log by itself ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=6))
+def test_values_come_back_bit_for_bit(tmp_path_factory: Any, values: list[float]) -> None:
+    path = tmp_path_factory.mktemp("log") / "releases.jsonl"
+    noise = NoiseSource()
+    log = ReleaseLog(path)
+    first = log.once("vector", lambda _: np.array(values), noise)
+    log.once("scalar", lambda _: 1.5, noise)
+    log.once("matrix", lambda _: np.arange(6.0).reshape(2, 3), noise)
+    replayed = ReleaseLog(path)
+    assert replayed.names == log.names == ["vector", "scalar", "matrix"]
+    assert replayed.stored("vector").tobytes() == first.tobytes()
+    assert replayed.stored("scalar").shape == ()
+    assert np.array_equal(replayed.stored("matrix"), np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_release_is_drawn_once_and_handed_out_as_a_copy(tmp_path: Path, where: str) -> None:
+    log = ReleaseLog(None if where == "memory" else tmp_path / "releases.jsonl")
+    draws: list[int] = []
+
+    def draw(stream: np.random.Generator) -> np.ndarray:
+        draws.append(1)
+        return stream.standard_normal(3)
+
+    first = log.once("a", draw, NoiseSource())
+    kept = first.copy()
+    first[:] = 0
+    assert np.array_equal(log.once("a", draw, NoiseSource()), kept)
+    assert len(draws) == 1
+    assert "a" in log
+    assert "b" not in log
+
+
+def test_a_value_is_on_disk_before_it_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    log = ReleaseLog(tmp_path / "releases.jsonl")
+    log.once("a", lambda _: 1.0, NoiseSource())
+    assert synced == ["file", "folder"]  # the name of the new file too
+    log.once("b", lambda _: 1.0, NoiseSource())
+    assert synced == ["file", "folder", "file"]
+
+
+def test_a_full_disk_releases_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ReleaseLog(tmp_path / "releases.jsonl")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            log.once("a", lambda _: 1.0, NoiseSource())
+    assert "a" not in log
+
+
+# -- damaged files -------------------------------------------------------------------------------------------
+
+
+def written(tmp_path: Path) -> tuple[Path, bytes]:
+    path = tmp_path / "releases.jsonl"
+    log = ReleaseLog(path)
+    for name in ("first", "second"):
+        log.once(name, lambda _: np.array([1.0, 2.0]), NoiseSource())
+    return path, path.read_bytes()
+
+
+def test_a_last_line_cut_short_anywhere_is_dropped(tmp_path: Path) -> None:
+    path, whole = written(tmp_path)
+    start = whole.index(b"\n") + 1
+    for end in (start, start + 1, start + 30, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        log = ReleaseLog(path)
+        assert log.names == ["first"]
+        assert path.read_bytes() == whole[:start]
+        log.once("second", lambda _: np.array([1.0, 2.0]), NoiseSource())
+        assert path.read_bytes() == whole
+
+
+def test_a_damaged_line_is_refused(tmp_path: Path) -> None:
+    path, whole = written(tmp_path)
+    hexadecimal = whole.index(b'"hex"') + 8
+    damages = [
+        whole[:hexadecimal]
+        + (b"1" if whole[hexadecimal : hexadecimal + 1] != b"1" else b"2")
+        + whole[hexadecimal + 1 :],
+        whole.replace(b"first", b"third"),
+        whole.replace(b"[2]", b"[1]", 1),
+        b"\n" + whole,
+        b"[]\n" + whole,
+        b"not json\n" + whole,
+        b"\xff\xfe\n" + whole,
+        whole[20:],
+    ]
+    for damaged in damages:
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError, match=r"line 1 fails its checksum.*start a new run folder"):
+            ReleaseLog(path)
+        assert path.read_bytes() == damaged  # evidence stays
+
+
+# -- whole fits ----------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_replayed_without_reading_the_data(tmp_path: Path) -> None:
+    first = run(tmp_path / "run")
+    assert first.n_passes_ == ITERATIONS + 1
+    assert bits(first) == bits(run(None))  # the folder changes nothing
+    lines = (tmp_path / "run" / "releases.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines] == NAMES
+    again = run(tmp_path / "run", untouchable((400, 3)), untouchable((400,)))
+    assert again.n_passes_ == 0
+    assert bits(again) == bits(first)
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("crash_at", NAMES)
+def test_a_crash_between_any_two_releases_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: str, before: bool
+) -> None:
+    undisturbed = run(None)
+    once = ReleaseLog.once
+
+    def crashing(log: ReleaseLog, name: str, *rest: Any) -> np.ndarray:
+        if before and name == crash_at:
+            raise Crash
+        value = once(log, name, *rest)
+        if name == crash_at:
+            raise Crash
+        return value
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseLog, "once", crashing)
+        with pytest.raises(Crash):
+            run(tmp_path)
+    on_file = (tmp_path / "releases.jsonl").read_bytes() if (tmp_path / "releases.jsonl").exists() else b""
+    continued = run(tmp_path)
+    assert bits(continued) == bits(undisturbed)
+    final = (tmp_path / "releases.jsonl").read_bytes()
+    assert final.startswith(on_file)  # nothing was drawn twice
+    assert [json.loads(line)["name"] for line in final.splitlines()] == NAMES
+    done = len(on_file.splitlines())
+    gradients_left = min(ITERATIONS, len(NAMES) - done)
+    assert continued.n_passes_ == (ITERATIONS + 1 if done < 8 else gradients_left)
+
+
+def test_secret_draws_survive_a_crash_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = ReleaseLog.once
+
+    def crashing(log: ReleaseLog, name: str, *rest: Any) -> np.ndarray:
+        if name == "gradient_0":
+            raise Crash
+        return once(log, name, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseLog, "once", crashing)
+        with pytest.raises(Crash):
+            model(run_dir=tmp_path, n_iter=2, public_seed=None, random_state=None).fit(X, Y)
+    plan, drawn = (tmp_path / "plan.json").read_bytes(), (tmp_path / "releases.jsonl").read_bytes()
+    found = model(run_dir=tmp_path, n_iter=2, public_seed=None, random_state=None).fit(X, Y)
+    assert (tmp_path / "plan.json").read_bytes() == plan  # the sketch's seed of the first attempt
+    assert (tmp_path / "releases.jsonl").read_bytes().startswith(drawn)
+    saved = json.loads((tmp_path / "model.json").read_text())
+    assert saved["coef"] == found.coef_.tolist()
+    assert saved["private_against_seed_holders"] is True
+
+
+def test_a_seeded_run_says_so_in_its_model(tmp_path: Path) -> None:
+    run(tmp_path)
+    assert json.loads((tmp_path / "model.json").read_text())["private_against_seed_holders"] is False
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"epsilon": 2.0}, "epsilon"),
+        ({"delta": 1e-7}, "delta"),
+        ({"bounds_X": (-2, 2)}, "scaling"),
+        ({"bounds_y": (-2, 2)}, "scaling"),
+        ({"fit_intercept": False}, "scaling"),
+        ({"k1": 200}, "k1"),
+        ({"public_seed": 8}, "public_seed"),
+        ({"public_seed": None, "random_state": None}, "reproducible"),
+    ],
+)
+def test_another_plan_is_refused(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+    run(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(
+        ArgumentError, match=f"run_dir must be empty or hold the same plan.*{named}.*Choose a new folder"
+    ):
+        run(tmp_path, untouchable((400, 3)), untouchable((400,)), **changed)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_data_of_another_length_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(ArgumentError, match="n_samples"):
+        run(tmp_path, untouchable((401, 3)), untouchable((401,)))
+
+
+def test_modes_keep_others_out(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    mask = os.umask(0)
+    try:
+        run(tmp_path / "a" / "run")
+    finally:
+        os.umask(mask)
+    folder = tmp_path / "a" / "run"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert files == {"plan.json": 0o600, "releases.jsonl": 0o600, "model.json": 0o600}
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="run_dir must be a folder"):
+        run(tmp_path / "file", untouchable((400, 3)), untouchable((400,)))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "", "\x00"])
+def test_a_damaged_plan_is_refused(tmp_path: Path, content: str) -> None:
+    run(tmp_path)
+    (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(StoreError, match="must be a JSON object"):
+        run(tmp_path, untouchable((400, 3)), untouchable((400,)))
+
+
+def test_a_crash_while_a_file_is_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path)
+    folder.finish({"coef": [1.0]})
+
+    def crash(*_: Any) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", crash)
+        with pytest.raises(Crash):
+            folder.finish({"coef": [2.0]})
+    assert folder.model() == {"coef": [1.0]}
+    folder.finish({"coef": [2.0]})
+    assert folder.model() == {"coef": [2.0]}
