@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fastdp_dask import _validate, rng
+from fastdp_dask import rng
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.source import as_blocks, count_features

@@ -68,8 +68,8 @@ def scale_bounded(
             out[i, j] = entry
         if intercept > 0:
             out[i, d] = intercept
-        label = (min(max(label, y_lower), y_upper) - y_center) * y_factor
-        target[i] = min(max(label, -1.0), 1.0)
+        scaled_label = (min(max(label, y_lower), y_upper) - y_center) * y_factor
+        target[i] = min(max(scaled_label, -1.0), 1.0)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -88,8 +88,8 @@ def scale_normed(
 ) -> None:
     """Rows of (X, y) under one Euclidean bound: rows longer than `radius` are scaled down to it.
 
-    `top` = 2^q, over sqrt 2 with an intercept, is the grid length of a row of norm `radius`.  The norm is taken of x / max|x|, which neither
-    overflows nor underflows.  Rounding leaves Σ entry² ≤ top² · (1 + 1e-10) < top² + 1/2; both sides are integers
+    `top` = 2^q, over sqrt 2 with an intercept, is the grid length of a row of norm `radius`.  The norm is taken of
+    x / max|x|, which neither overflows nor underflows.  Rounding leaves Σ entry² ≤ top² · (1 + 1e-10) < top² + 1/2; both sides are integers
     (top² is 2^32 or 2^31), so Σ entry² ≤ top² exactly.
     """
     d = X.shape[1]
@@ -126,8 +126,8 @@ def scale_normed(
             out[i, j] = int(min(max(scaled, -limit), limit))
         if intercept > 0:
             out[i, d] = intercept
-        label = (min(max(label, y_lower), y_upper) - y_center) * y_factor
-        target[i] = min(max(label, -1.0), 1.0)
+        scaled_label = (min(max(label, y_lower), y_upper) - y_center) * y_factor
+        target[i] = min(max(scaled_label, -1.0), 1.0)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastdp_dask.sketch._fwht_kernels import _fwht_rows as fwht_rows
 from fastdp_dask.sketch._gather_kernels import scatter_add
-from fastdp_dask.sketch.fwht import fwht_rows
 
 _BLOCK = 1 << 20  # 8 MiB of work memory whatever N is
 

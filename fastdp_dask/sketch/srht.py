@@ -11,9 +11,9 @@ import numpy as np
 from fastdp_dask import _validate, rng
 from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError
 from fastdp_dask.sketch import coherence as coherence_module
+from fastdp_dask.sketch._fwht_kernels import _fwht_rows as fwht_rows
 from fastdp_dask.sketch._gather_kernels import flip_rows, gather_add, scatter_add
 from fastdp_dask.sketch.blocks import next_power_of_two, pieces
-from fastdp_dask.sketch.fwht import fwht_rows
 
 DEFAULT_BLOCK_ROWS = 1 << 14
 

@@ -17,6 +17,7 @@ from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.sketch.blocks import next_power_of_two
 from fastdp_dask.sketch.srht import SRHT
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
+from fastdp_dask.solvers.common import release_gradient
 
 _DEFAULT_ITERATIONS = 3
 _CLIP = 1.0
@@ -135,14 +136,6 @@ def _release_sketches(
     for t in range(T):
         releases.once(f"hessian_{t}", _mixed_gram, noise, scaled[t], added, plan.k1)
     release_gradient("gradient_0", first_gradient, plan, noise, releases)
-
-
-def release_gradient(
-    name: str, gradient: np.ndarray, plan: Plan, noise: rng.NoiseSource, releases: ReleaseLog
-) -> np.ndarray:
-    """g̃ = g + σ ζ, ζ ~ N(0, I_d), σ = noise_multiplier · C: the sensitivity of g is C (‖x_i‖ ≤ 1, |residual| ≤ C)."""
-    scale = plan.noise_multiplier * plan.clip
-    return releases.once(name, lambda z: gradient + scale * z.standard_normal(gradient.shape), noise)
 
 
 def _m_tilde(z: np.random.Generator, deviation: float, coherence: float, plan: PaperPlan) -> float:

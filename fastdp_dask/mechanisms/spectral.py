@@ -1,0 +1,35 @@
+"""Private one-sided estimates with Gaussian noise, for the joint Rényi account.
+
+Each returns a value on the safe side except with the stated probability, and costs α / (2 w²) at order α, where w is
+the noise over the sensitivity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+
+def upward_shift(noise_multiplier: float, failure: float) -> float:
+    """w · Φ⁻¹(1 − failure): what a Gaussian of deviation w exceeds with probability `failure`."""
+    return noise_multiplier * -float(ndtri(failure))
+
+
+def smallest_singular_value(value: float, noise_multiplier: float, failure: float, z: float) -> float:
+    """λ̃ = max(0, s_min(Z) − shift + w z)² ≤ λ_min(ZᵀZ) except with probability `failure`.
+
+    Blanking one record changes Z by u xᵀ with ‖u‖ = 1 and ‖x‖ ≤ 1, and |s_min(Z) − s_min(Z')| ≤ ‖Z − Z'‖ ≤ 1 (Weyl):
+    the sensitivity is 1 whatever the deviation of the sketch is.
+    """
+    shifted = value - upward_shift(noise_multiplier, failure) + noise_multiplier * z
+    return max(0.0, shifted) ** 2
+
+
+def deviation(value: float, coherence: float, noise_multiplier: float, failure: float, z: float) -> float:
+    """m̃ = max(0, m + Δ (shift + w z)) ≥ m except with probability `failure`; m has sensitivity Δ, public."""
+    return max(0.0, value + coherence * (upward_shift(noise_multiplier, failure) + noise_multiplier * z))
+
+
+def singular_value_of(gram: np.ndarray) -> float:
+    """s_min(Z) from ZᵀZ."""
+    return float(np.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0]))))
