@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from fastdp_dask import _validate
 from fastdp_dask.errors import CalibrationError
 from fastdp_dask.privacy.conversion import RenyiCurve, check_delta, rdp_to_epsilon
-from fastdp_dask.privacy.rdp import PAPER_GAMMA_FLOOR, gaussian_rdp
-from fastdp_dask.privacy.theorem1 import BOUNDS, mixing_curve
+from fastdp_dask.privacy.events import GaussianEvent, MixingEvent, compose
+from fastdp_dask.privacy.rdp import PAPER_GAMMA_FLOOR
+from fastdp_dask.privacy.theorem1 import BOUNDS
 
 SCALE_LIMITS = (2.0**-400, 2.0**400)
 _TOLERANCE = 1e-9
@@ -124,7 +123,7 @@ def calibrate_gamma(
     lower = 2.0**-40 if tight else math.nextafter(PAPER_GAMMA_FLOOR, math.inf)
 
     def curve_of_scale(scale: float) -> RenyiCurve:
-        return lambda alpha: np.asarray(rows * mixing_curve(alpha, offset + scale, bound))
+        return compose([MixingEvent(rows, offset + scale, bound)])  # as the account will see it, bit for bit
 
     start = max(1.0, math.sqrt(rows) / _validate.epsilon(epsilon))
     return offset + smallest_noise(curve_of_scale, epsilon, delta, lower=lower, start=start)
@@ -159,7 +158,7 @@ def calibrate_gaussian(epsilon: float, delta: float, n_releases: int = 1) -> flo
     releases = _validate.count("n_releases", n_releases)
 
     def curve_of_scale(scale: float) -> RenyiCurve:
-        return lambda alpha: np.asarray(releases * gaussian_rdp(alpha, scale))
+        return compose([GaussianEvent(scale, releases)])
 
     return smallest_noise(curve_of_scale, epsilon, delta)
 

@@ -82,8 +82,8 @@ def test_extreme_targets_are_finite_and_fast(epsilon: float, delta: float) -> No
 
 def test_stricter_targets_need_more_noise() -> None:
     for calibrate in (calibrate_gaussian, lambda e, d: calibrate_gamma(e, d, 50)):
-        assert (np.diff([calibrate(epsilon, 1e-9) for epsilon in np.geomspace(1e-3, 1e3, 25)]) < 0).all()
-        assert (np.diff([calibrate(1.0, delta) for delta in np.geomspace(0.01, 1e-300, 25)]) > 0).all()
+        assert (np.diff([calibrate(epsilon, 1e-9) for epsilon in np.geomspace(1e-3, 1e3, 12)]) < 0).all()
+        assert (np.diff([calibrate(1.0, delta) for delta in np.geomspace(0.01, 1e-300, 12)]) > 0).all()
     assert calibrate_gamma(1.0, 1e-9, 50) < calibrate_gamma(1.0, 1e-9, 50, bound="paper")
 
 

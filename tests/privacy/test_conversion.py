@@ -32,9 +32,7 @@ def test_gaussian_minimum(sigma: float, delta: float) -> None:
 @pytest.mark.parametrize(("gamma", "rows"), [(1.0001, 1), (1.5, 600), (30.0, 1), (400.0, 600), (1e5, 10**6)])
 def test_mixing_minimum(gamma: float, rows: int, delta: float) -> None:
     top = mp.mpf(gamma) - 1
-    truth = minimum_epsilon(
-        lambda a: rows * phi(a, gamma) if a < gamma else mp.inf, delta, top * mp.mpf("1e-12"), top
-    )
+    truth = minimum_epsilon(lambda a: rows * phi(a, gamma) if a < gamma else mp.inf, delta, top * mp.mpf("1e-12"), top)
     assert_just_above(rdp_to_epsilon(lambda a: rows * mixing_rdp(a, gamma), delta), truth)
 
 
@@ -87,9 +85,7 @@ def test_the_reported_order_attains_the_minimum_and_respects_its_limit() -> None
 
 
 def test_never_cheaper_with_a_smaller_delta() -> None:
-    costs = [
-        rdp_to_epsilon(lambda a: 600 * mixing_rdp(a, 100.0), delta) for delta in np.geomspace(0.9, 1e-300, 60)
-    ]
+    costs = [rdp_to_epsilon(lambda a: 600 * mixing_rdp(a, 100.0), delta) for delta in np.geomspace(0.9, 1e-300, 60)]
     assert (np.diff(costs) > 0).all()
 
 
@@ -107,3 +103,16 @@ def test_bad_curves_and_limits_are_refused() -> None:
     for bad in (1.0, 0.5, math.nan, -math.inf, None):
         with pytest.raises(ArgumentError, match=r"^alpha_max must"):
             rdp_to_epsilon(lambda a: gaussian_rdp(a, 1.0), 1e-6, alpha_max=bad)
+
+
+def test_the_terms_of_the_conversion_are_rounded_up_too() -> None:
+    """A free curve leaves only the conversion's own terms: at the order used they are not below 50 digits."""
+    for delta in np.geomspace(0.01, 1e-300, 40):
+        for alpha_max in (1.0 + 1e-9, 1.3, 2.0, 7.0):
+            value, order = epsilon_and_order(np.zeros_like, delta, alpha_max)
+            with mp.workdps(50):
+                alpha = mp.mpf(order)
+                price = (mp.log(1 / mp.mpf(delta)) - mp.log(alpha)) / (alpha - 1)
+                truth = price + mp.log(1 - 1 / alpha)
+            if truth > 0:
+                assert value >= truth

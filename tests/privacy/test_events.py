@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -121,9 +122,7 @@ def test_less_noise_never_costs_less(event: Event) -> None:
 
 
 def test_rarer_failures_never_cost_more() -> None:
-    costs = [
-        epsilon_of([GaussianEvent(5.0), FailureEvent(p, 2)], 1e-6) for p in np.geomspace(4.9e-7, 1e-12, 30)
-    ]
+    costs = [epsilon_of([GaussianEvent(5.0), FailureEvent(p, 2)], 1e-6) for p in np.geomspace(4.9e-7, 1e-12, 30)]
     assert (np.diff(costs) <= 0).all()
     assert costs[0] > costs[-1]
 
@@ -149,6 +148,13 @@ def test_composition_is_the_sum_of_the_curves(events: list[Event]) -> None:
     curve = compose(events)(ORDERS)
     np.testing.assert_allclose(curve, total, rtol=1e-14)
     assert epsilon_of(events, 1e-5) >= max(epsilon_of([event], 1e-5) for event in events) * (1 - 1e-14)
+
+
+def test_the_sum_is_not_rounded_below_its_terms() -> None:
+    events = [GaussianEvent(noise) for noise in (1.1, 2.3, 3.7, 5.9, 7.7, 11.3)] + [LaplaceEvent(3.3, 7)]
+    curve = compose(events)
+    for order in ORDERS:
+        assert Fraction(curve(order)) >= sum(Fraction(event.rdp(order)) for event in events)
 
 
 def test_nothing_costs_nothing() -> None:

@@ -59,9 +59,7 @@ def test_public_routes_against_fifty_digits() -> None:
             assert_just_above(beta_public(gamma, 3.7), g * (1 + 2 * mp.mpf(3.7)))
             assert_just_above(beta_free(gamma), (g + mp.sqrt(g**2 + g)) ** 2)
             for q in (1e-9, 0.013, 0.9):
-                assert_just_above(
-                    beta_leverage(gamma, q), (g * mp.mpf(q) + mp.sqrt((g * mp.mpf(q)) ** 2 + g)) ** 2
-                )
+                assert_just_above(beta_leverage(gamma, q), (g * mp.mpf(q) + mp.sqrt((g * mp.mpf(q)) ** 2 + g)) ** 2)
 
 
 @pytest.mark.parametrize("chi", [0.02, 0.3, 0.5, 0.97])
@@ -135,20 +133,18 @@ def test_public_route_holds_for_fresh_signs() -> None:
     assert largest > 0.2 * m_star
     # Data aligned with this very sketch breaks the bound: independence is a condition, not a formality.
     aligned = data_sets(rng, old, n, d)[3]
-    assert np.linalg.norm(aligned.T @ (old.T @ old[:, 3]) - aligned[3]) > 1.5 * coherence_bound_public(
-        n, k2, 0.1
-    )
+    assert np.linalg.norm(aligned.T @ (old.T @ old[:, 3]) - aligned[3]) > 1.5 * coherence_bound_public(n, k2, 0.1)
 
 
 def test_leverage_route_holds_given_the_embedding() -> None:
-    """Concentration step with the measured distortion: 4 x 80 draws, false alarm at most 320 * 3e-9 <
+    """Concentration step with the measured distortion: 4 x 60 draws, false alarm at most 240 * 3e-9 <
     1e-6."""
     rng = np.random.default_rng(12)
     n, k2, d = 256, 128, 3
     checked, closest = 0, 0.0
     for x in data_sets(rng, dense_srht(rng, n, k2), n, d):
         basis = np.linalg.svd(x, full_matrices=False)[0][:, : np.linalg.matrix_rank(x)]
-        for _ in range(80):
+        for _ in range(60):
             sketch = dense_srht(rng, n, k2)
             gram = sketch.T @ sketch
             coherence = np.abs(gram - np.eye(n)).max()
@@ -166,7 +162,7 @@ def test_leverage_route_holds_given_the_embedding() -> None:
             closest = max(closest, q / bound)
             assert nuclear(sigma, x[3], delta) <= 1 / beta + 2 * bound / math.sqrt(beta)
             checked += 1
-    assert checked > 200
+    assert checked > 150
     assert closest > 0.05  # Q is generous: the logarithm of 1/delta_b alone adds 12.5 to sqrt(d) = 1.7
 
 

@@ -51,9 +51,7 @@ def joint_delta(epsilon: float, gamma: float, rows: int, mu: float) -> float:
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
-@pytest.mark.parametrize(
-    ("rows", "gamma"), [(1, 1.5), (1, 20.0), (30, 4.0), (600, 60.0), (600, 400.0), (3000, 300.0)]
-)
+@pytest.mark.parametrize(("rows", "gamma"), [(1, 1.5), (1, 20.0), (30, 4.0), (600, 60.0), (600, 400.0), (3000, 300.0)])
 def test_rows_alone(rows: int, gamma: float, delta: float) -> None:
     claimed = epsilon_of([MixingEvent(rows, gamma)], delta)
     for swapped in (False, True):

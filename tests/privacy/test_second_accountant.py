@@ -18,7 +18,7 @@ from fastdp_dask.privacy import (
     mixing_rdp,
 )
 
-ORDERS = (1.0 + np.geomspace(1e-2, 1e12, 4000)).tolist()
+ORDERS = (1.0 + np.geomspace(1e-2, 1e12, 2000)).tolist()
 RELATION = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
 
 
@@ -41,7 +41,7 @@ def test_curves_order_by_order(noise: float) -> None:
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-9, 1e-15])
 def test_conversion_of_the_mixing_curve(delta: float) -> None:
-    orders = np.array(ORDERS)
+    orders = 1.0 + np.geomspace(0.02, 1000.0, 4000)
     for rows, gamma in ((1, 20.0), (600, 112.0), (600, 900.0)):
         curve = rows * mixing_rdp(orders, gamma)
         valid = np.isfinite(curve)
@@ -71,9 +71,5 @@ def test_composition(noise: float, delta: float) -> None:
 def test_a_folded_sensitivity_is_a_smaller_multiplier() -> None:
     """Noise 6 on a query of sensitivity 2 costs what noise 3 costs on one of sensitivity 1."""
     orders = np.array(ORDERS)
-    np.testing.assert_allclose(
-        gaussian_rdp(orders, 6.0, 2.0), compose([GaussianEvent(3.0)])(orders), rtol=1e-14
-    )
-    np.testing.assert_allclose(
-        laplace_rdp(orders, 6.0, 2.0), compose([LaplaceEvent(3.0)])(orders), rtol=1e-14
-    )
+    np.testing.assert_allclose(gaussian_rdp(orders, 6.0, 2.0), compose([GaussianEvent(3.0)])(orders), rtol=1e-14)
+    np.testing.assert_allclose(laplace_rdp(orders, 6.0, 2.0), compose([LaplaceEvent(3.0)])(orders), rtol=1e-14)

@@ -66,9 +66,7 @@ def test_less_noise_never_costs_less() -> None:
 def test_the_split_of_delta_adds_up(delta: float) -> None:
     """Two one-sided Laplace tails at shift log(3/(2 delta)) and the conversion of the rows: exactly delta."""
     tau = math.log(3 / (2 * delta))
-    tails = 2 * (
-        0.5 * math.exp(-tau)
-    )  # P(Laplace(1) > tau) = exp(-tau)/2, for the coherence and the eigenvalue
+    tails = 2 * (0.5 * math.exp(-tau))  # P(Laplace(1) > tau) = exp(-tau)/2, for the coherence and the eigenvalue
     assert tails + delta / 3 == pytest.approx(delta, rel=1e-13)
     rows = MixingEvent(rows=300, gamma=80.0)
     events = [rows, FailureEvent(tails / 2, count=2)]
