@@ -159,7 +159,10 @@ def _csv_positions(file: Path, names: Sequence[str]) -> dict[str, int]:
 def _csv_numbers(cells: Any) -> Array:
     import pandas as pd
 
-    numbers = np.array(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
+    # Columns of whole numbers alone go through int64 and may round otherwise: an empty last cell rules that out.
+    texts = np.empty(len(cells) + 1, dtype=object)
+    texts[:-1], texts[-1] = cells, ""
+    numbers = np.array(pd.to_numeric(texts, errors="coerce")[:-1], dtype=np.float64)
     odd = np.flatnonzero(np.isnan(numbers))
     if odd.size:
         words = cells.iloc[odd].str.strip().str.lower()

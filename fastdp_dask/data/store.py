@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -154,7 +155,9 @@ def _open_group(root: Path) -> zarr.Group:
 def _member(root: Path, group: zarr.Group, name: str, ndim: int) -> zarr.Array:
     kind = "absent"
     try:
-        array = group.get(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Zarr's remarks on dtypes that are refused below
+            array = group.get(name)
     except Exception as error:  # a dtype that Zarr does not know, or damaged metadata
         array, kind = None, type(error).__name__
     if not isinstance(array, zarr.Array):
