@@ -1,0 +1,62 @@
+"""`fastdp fit`: a store becomes a private model in a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastdp_dask import LinearRegression
+from fastdp_dask.blocked.progress import PassReport
+from fastdp_dask.commands import tables
+from fastdp_dask.commands.named import NamedColumns
+from fastdp_dask.commands.stopping import Stoppable
+from fastdp_dask.commands.workers import connected
+from fastdp_dask.data import open_store
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Store written by fastdp ingest.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget, > 0.")],
+    delta: Annotated[float, typer.Option(help="0 < delta < 1, well below 1/n; for example 1/n^2.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder: plan, releases, model.json.")],
+    solver: Annotated[
+        str, typer.Option(help="auto, fastihm, ihm, adassp, linear_mixing or fast_linear_mixing.")
+    ] = "auto",
+    preset: Annotated[str, typer.Option(help="tight: least noise; paper: to the letter of the papers.")] = "tight",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A running Dask scheduler; without it this machine's threads."),
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="Budget that is charged first.")] = None,
+    n_iter: Annotated[int | None, typer.Option(help="Rounds T.")] = None,
+    k1: Annotated[int | None, typer.Option(help="Rows of a Gaussian sketch.")] = None,
+    k2: Annotated[int | None, typer.Option(help="Rows of the Hadamard sketch.")] = None,
+    public_seed: Annotated[int | None, typer.Option(help="Fixes the sketch. For tests: it warns.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="Fixes the noise. For tests: not private.")] = None,
+    allow_missing_chunks: Annotated[
+        bool, typer.Option("--allow-missing-chunks", help="Take absent chunks as blank records.")
+    ] = False,
+) -> None:
+    """Fit a private linear regression on a store.
+
+    Bounds and groups are those declared in the store. On SIGTERM or SIGUSR1 the fit keeps what it has
+    released and exits with 75; the same command then continues it, with the same budget.
+    """
+    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
+    model = LinearRegression(
+        epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
+        public_seed=public_seed, random_state=random_state, ledger=ledger, run_dir=out,
+        **store.declaration.estimator_arguments(),
+    )  # fmt: skip
+    X = NamedColumns(store.X, store.declaration.feature_names)
+    stopped = f"stopped on request; what was released is kept in {out}. Run the same command again."
+    with connected(scheduler), Stoppable(PassReport(), stopped) as progress:
+        model.fit(X, store.y, progress=progress)
+    plan, (spent, failing) = model.plan_, model.privacy_spent_
+    console = tables.console()
+    tables.show_coefficients(console, model, store.declaration.target)
+    tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
+    print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
+    print(f"Model: {out / 'model.json'}")

@@ -1,0 +1,111 @@
+"""`fastdp predict`: a model and a store become a file of predictions, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import dask.array as da
+import numpy as np
+import typer
+
+from fastdp_dask import LinearRegression
+from fastdp_dask.data import open_store
+from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
+from fastdp_dask.run_folder import RunFolder
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Run folder of a finished fit.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Store with the same features.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="New file: .npy, .csv or .zarr.")],
+    allow_missing_chunks: Annotated[
+        bool, typer.Option("--allow-missing-chunks", help="Predict NaN for absent chunks.")
+    ] = False,
+) -> None:
+    """Predict the target for every row of a store.
+
+    The model is private; its predictions are functions of the rows given here, so protect them like those.
+    """
+    write = _writers().get(out.suffix.lower())
+    if write is None:
+        raise ArgumentError(f"--out must end in .npy, .csv or .zarr, got {out.name}. Choose one of them.")
+    if out.exists():
+        raise ArgumentError(f"--out must be a new file, got {out}, which exists. Choose another name or remove it.")
+    model, names = _load(run)
+    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
+    _check_names(names, store.declaration.feature_names)
+    predicted = model.predict(store.X)
+    partial = out.with_name(f".{out.name}.part")
+    _remove(partial)
+    try:
+        write(predicted, partial, store.declaration.target)
+        os.replace(partial, out)
+    finally:
+        _remove(partial)
+    print(f"{out}: {store.n_rows:,} predictions of {store.declaration.target}")
+
+
+def _load(run: Path) -> tuple[LinearRegression, list[str] | None]:
+    """The fitted estimator of a run folder, and the names of its columns."""
+    document = RunFolder(run).model() if run.is_dir() else None
+    if document is None:
+        raise StoreError(f"{run} must be the run folder of a finished fit, got no model.json. Run fastdp fit first.")
+    spent = document["privacy_spent"]
+    model = LinearRegression(epsilon=spent["epsilon"], delta=spent["delta"])
+    model.coef_ = np.asarray(document["coef"], dtype=np.float64)
+    model.intercept_ = float(document["intercept"])
+    model.n_features_in_ = model.coef_.size
+    return model, document["feature_names"]
+
+
+def _check_names(fitted: list[str] | None, given: Any) -> None:
+    """Refuse a store whose columns are others, or in another order; names are public."""
+    if fitted is None or len(fitted) != len(given):
+        return  # the estimator itself compares the numbers of columns
+    for j, (expected, got) in enumerate(zip(fitted, given, strict=True)):
+        if expected != got:
+            raise DataShapeError(
+                f"DATA must have the features of the fit in their order: expected {expected!r} as column "
+                f"{j}, got {got!r}. Ingest it with the same --features."
+            )
+
+
+def _writers() -> dict[str, Callable[[Any, Path, str], None]]:
+    return {".npy": _write_npy, ".csv": _write_csv, ".zarr": _write_zarr}
+
+
+def _write_npy(predicted: Any, path: Path, target: str) -> None:
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=predicted.shape)
+    start = 0
+    for block in _blocks(predicted):
+        out[start : start + block.size] = block
+        start += block.size
+    out.flush()
+
+
+def _write_csv(predicted: Any, path: Path, target: str) -> None:
+    quoted = target.replace('"', '""')
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(f'"{quoted}"\n')
+        for block in _blocks(predicted):
+            stream.writelines(f"{value!r}\n" for value in block.tolist())
+
+
+def _write_zarr(predicted: Any, path: Path, target: str) -> None:
+    da.to_zarr(predicted, str(path))
+
+
+def _blocks(predicted: Any) -> Iterator[np.ndarray]:
+    for k in range(predicted.numblocks[0]):
+        yield predicted.blocks[k].compute()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
