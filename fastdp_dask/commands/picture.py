@@ -105,10 +105,10 @@ def _coefficients(figure: Any, results: Sequence[Result], colors: Sequence[str],
 
 
 def _categories(axes: Any, results: Sequence[Result], colors: Sequence[str], declaration: Declaration) -> None:
-    """Private against OLS, each category about its own mean: its level is the intercept's."""
+    """Private against OLS, each category about its own median: its level is the intercept's."""
 
     def centred(result: Result) -> np.ndarray:
-        return np.concatenate([result.coef[list(g)] - result.coef[list(g)].mean() for g in declaration.groups])
+        return np.concatenate([result.coef[list(g)] - np.median(result.coef[list(g)]) for g in declaration.groups])
 
     plain = centred(results[0])
     edge = 2.5 * float(np.abs(plain).max())  # a category of few records is mostly noise
@@ -126,7 +126,7 @@ def _categories(axes: Any, results: Sequence[Result], colors: Sequence[str], dec
     ends = [plain.min(), plain.max()]
     axes.plot(ends, ends, color=_PLAIN, linewidth=1, linestyle=":", label="equal to OLS")
     axes.set_title(f"{plain.size} indicators, min: private against OLS", loc="left", fontsize=11)
-    axes.set_xlabel(f"OLS, about the mean of each category; cut at ±{edge:.0f}", fontsize=9)
+    axes.set_xlabel(f"OLS, about the median of each category; cut at ±{edge:.0f}", fontsize=9)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
     _bare(axes)
 
