@@ -2,7 +2,9 @@
 
 from fastdp_dask import privacy
 from fastdp_dask.errors import BudgetError, FastDPError, PrivacyLeakWarning
+from fastdp_dask.fast_mix import FastMixRelease, fastmix
 from fastdp_dask.linear_model import LinearRegression
+from fastdp_dask.planning import plan
 from fastdp_dask.sketch.fwht import fwht
 from fastdp_dask.sketch.srht import SRHT
 
@@ -10,8 +12,11 @@ __all__ = [
     "SRHT",
     "BudgetError",
     "FastDPError",
+    "FastMixRelease",
     "LinearRegression",
     "PrivacyLeakWarning",
+    "fastmix",
     "fwht",
+    "plan",
     "privacy",
 ]

@@ -115,7 +115,7 @@ class NoiseSource:
         hint = "Leave it out for secure noise."
         if isinstance(random_state, np.random.Generator):
             self._seed = int(random_state.integers(2**63))
-        elif isinstance(random_state, numbers.Integral) and type(random_state) is not bool:
+        elif isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
             self._seed = int(random_state)
             if not 0 <= self._seed < 2**128:
                 raise ArgumentError(

@@ -70,7 +70,8 @@ def gram_chunk(
 ) -> np.ndarray:
     """XᵀX of this chunk in units of (grid · 2^-shift)², and last the row Σ_i x_i clip_C(y_i).
 
-    (n_columns + 1, n_columns) int64.      float64 BLAS adds integers below 2^53 exactly: 4,096 rows of products ≤ 2^32 stay below 2^44.
+    (n_columns + 1, n_columns) int64.  float64 BLAS adds integers below 2^53 exactly: 4,096 rows of products ≤ 2^32
+    stay below 2^44.
     """
     d = scaling.n_columns
     out = np.zeros((d + 1, d), dtype=np.int64)

@@ -25,6 +25,16 @@ def smallest_singular_value(value: float, noise_multiplier: float, failure: floa
     return max(0.0, shifted) ** 2
 
 
+def smallest_eigenvalue(value: float, m_bound: float, noise_multiplier: float, failure: float, z: float) -> float:
+    """λ̃ = max(0, λ − (1 + 2 m̄)(shift − w z)) ≤ λ except with probability `failure`.
+
+    λ = λ_min(ZᵀZ) has sensitivity 1 + 2m ≤ 1 + 2 m̄ (FM, Lemma 4): better than s_min(Z) once sqrt(λ) > m̄ + 1/2, as
+    without an SRHT (m = 0).
+    """
+    shift = upward_shift(noise_multiplier, failure)
+    return max(0.0, value - (1.0 + 2.0 * m_bound) * (shift - noise_multiplier * z))
+
+
 def deviation(value: float, coherence: float, noise_multiplier: float, failure: float, z: float) -> float:
     """m̃ = max(0, m + Δ (shift + w z)) ≥ m except with probability `failure`; m has sensitivity Δ, public."""
     return max(0.0, value + coherence * (upward_shift(noise_multiplier, failure) + noise_multiplier * z))

@@ -89,8 +89,8 @@ def scale_normed(
     """Rows of (X, y) under one Euclidean bound: rows longer than `radius` are scaled down to it.
 
     `top` = 2^q, over sqrt 2 with an intercept, is the grid length of a row of norm `radius`.  The norm is taken of
-    x / max|x|, which neither overflows nor underflows.  Rounding leaves Σ entry² ≤ top² · (1 + 1e-10) < top² + 1/2; both sides are integers
-    (top² is 2^32 or 2^31), so Σ entry² ≤ top² exactly.
+    x / max|x|, which neither overflows nor underflows.  Rounding leaves Σ entry² ≤ top² · (1 + 1e-10) < top² + 1/2;
+    both sides are integers (top² is 2^32 or 2^31), so Σ entry² ≤ top² exactly.
     """
     d = X.shape[1]
     factor = top / radius

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fastdp_dask import privacy, rng
-from fastdp_dask.linalg import bounded, solve_psd
+from fastdp_dask.linalg import bounded, smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms import spectral
 from fastdp_dask.mechanisms.wishart import wishart
 from fastdp_dask.releases import ReleaseLog
@@ -73,8 +73,9 @@ def _release_hessian(
             )
             beta = plan.gamma * (1.0 + 2.0 * float(m_tilde))
         found = 0.0
-        if plan.estimate_noise:
-            found = float(releases.once(f"lambda_tilde_{t}", _eigenvalue, noise, grams[t], plan))
+        if plan.eigenvalue_kind:
+            m_bound = float(releases.stored(f"m_tilde_{t}")) if plan.route == "private" else plan.m_bound
+            found = float(releases.once(f"lambda_tilde_{t}", _eigenvalue, noise, grams[t], m_bound, plan))
         added.append(max(beta - found, 0.0))
     common = np.array(max(added))
     releases.once("added_variance", lambda _: common, noise)  # a function of the releases above
@@ -113,9 +114,11 @@ def _gram(sums: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _deviation(z: np.random.Generator, value: float, coherence: float, plan: PooledPlan) -> float:
-    return spectral.deviation(value, coherence, plan.estimate_noise, plan.estimate_failure, z.standard_normal())
+    return spectral.deviation(value, coherence, plan.deviation_noise, plan.estimate_failure, z.standard_normal())
 
 
-def _eigenvalue(z: np.random.Generator, gram: np.ndarray, plan: PooledPlan) -> float:
-    value = spectral.singular_value_of(gram)
-    return spectral.smallest_singular_value(value, plan.estimate_noise, plan.estimate_failure, z.standard_normal())
+def _eigenvalue(z: np.random.Generator, gram: np.ndarray, m_bound: float, plan: PooledPlan) -> float:
+    noise, failure = plan.eigenvalue_noise, plan.estimate_failure
+    if plan.eigenvalue_kind == "eigenvalue":
+        return spectral.smallest_eigenvalue(smallest_eigenvalue(gram), m_bound, noise, failure, z.standard_normal())
+    return spectral.smallest_singular_value(spectral.singular_value_of(gram), noise, failure, z.standard_normal())

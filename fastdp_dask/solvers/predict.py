@@ -10,17 +10,17 @@ import math
 
 import numpy as np
 
-_ROW_ENERGY = 0.5  # mean squared norm of a scaled row: between 1/3 (uniform features) and 1 (indicators, spheres)
+ROW_ENERGY = 0.5  # mean squared norm of a scaled row: between 1/3 (uniform features) and 1 (indicators, spheres)
 _SIGNAL = 0.05  # mean squared scaled target that the model explains
 
 
-def spectra(n_samples: int, n_columns: int) -> np.ndarray:
+def spectra(n_samples: int, n_columns: int, row_energy: float = ROW_ENERGY) -> np.ndarray:
     """Eigenvalues of XᵀX under three guesses, (3, d): flat; falling geometrically to 1e-4 of the top; one large
     (the mean) and the others falling from 1e-2 to 1e-4 of it."""
     flat = np.ones(n_columns)
     falling = np.geomspace(1.0, 1e-4, n_columns)
     spiked = np.concatenate([[1.0], np.geomspace(1e-2, 1e-4, n_columns)[: n_columns - 1]])
-    return np.array([row / row.sum() * n_samples * _ROW_ENERGY for row in (flat, falling, spiked)])
+    return np.array([row / row.sum() * n_samples * row_energy for row in (flat, falling, spiked)])
 
 
 def excess_risk(
