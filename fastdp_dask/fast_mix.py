@@ -7,14 +7,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
 from fastdp_dask import _validate, privacy, rng
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.source import as_blocks, count_features
 from fastdp_dask.errors import ArgumentError, PrivacyLeakWarning
-from fastdp_dask.linalg import gram_of, smallest_eigenvalue, square_root
+from fastdp_dask.linalg import gram_of, one_blas_thread, smallest_eigenvalue, square_root
 from fastdp_dask.mechanisms import fast_mixing, spectral
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import declare
@@ -121,8 +120,23 @@ def fastmix(
         )
     seed = rng.fresh_seed() if public_seed is None else int(public_seed)
     sketch = SRHT(n, k2, seed=rng.derive_key(seed, "round", 0))
-    rows = BlockedRows(features, da.zeros(n, chunks=(features.chunks[0],)), scaling)
+    rows = BlockedRows(features, None, scaling)
     plan = _paper(epsilon, delta, k1) if preset == "paper" else _tight(epsilon, delta, k1, sketch, d)
+    with one_blas_thread():
+        return _release(rows, sketch, plan, preset, delta, k1, noise, float(data_norm))
+
+
+def _release(
+    rows: BlockedRows,
+    sketch: SRHT,
+    plan: _Plan,
+    preset: str,
+    delta: float,
+    k1: int,
+    noise: rng.NoiseSource,
+    unit: float,
+) -> FastMixRelease:
+    k2, d = sketch.sketch_size, rows.scaling.n_columns
     (sums,), _ = rows.sketch([sketch], 1.0)
     coherence = sketch.coherence()
     gram = gram_of(sums, GRID * math.sqrt(k2))
@@ -150,7 +164,6 @@ def fastmix(
         # The same law as S_G Z + η Ξ, from d × d numbers: rows N(0, ZᵀZ + η²I).
         root = square_root(gram + added * np.eye(d))
         released = noise.stream("sketch").standard_normal((k1, d)) @ root.T
-    unit = data_norm if scaling.radius is None else scaling.radius
     return FastMixRelease(
         sketch=released * unit,
         eta=math.sqrt(added) * unit,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+_SLAB_ROWS = 8192
 _FLOOR = 1e-14
 _LARGEST = 1e100
 
@@ -13,12 +18,25 @@ def smallest_eigenvalue(gram: np.ndarray) -> float:
     return max(0.0, float(np.linalg.eigvalsh(gram)[0]))
 
 
+def one_blas_thread() -> AbstractContextManager[object]:
+    """BLAS and LAPACK on one thread each: how they split a product would otherwise show in its last bits."""
+    return threadpool_limits(limits=1, user_api="blas")
+
+
 def gram_of(sums: np.ndarray, scale: float) -> np.ndarray:
-    """(sums/scale)ᵀ(sums/scale), (d, d) float64, for integer sums (k2, d), a slab of rows at a time."""
+    """(sums/scale)ᵀ(sums/scale), (d, d) float64, for integer sums (k2, d).
+
+    Slabs of rows run side by side and are added in their order, so the result does not depend on the thread count.
+    """
+
+    def slab(start: int) -> np.ndarray:
+        part = sums[start : start + _SLAB_ROWS] / scale
+        return part.T @ part
+
     total = np.zeros((sums.shape[1], sums.shape[1]))
-    for start in range(0, sums.shape[0], 65536):
-        slab = sums[start : start + 65536] / scale
-        total += slab.T @ slab
+    with one_blas_thread(), ThreadPoolExecutor() as pool:
+        for product in pool.map(slab, range(0, sums.shape[0], _SLAB_ROWS)):
+            total += product
     return total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import dask.array as da
@@ -132,10 +133,19 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         self.ledger = ledger
         self.run_dir = run_dir
 
-    def fit(self, X: Any, y: Any, sample_weight: None = None, *, progress: PassProgress = silent) -> LinearRegression:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        progress: PassProgress = silent,
+    ) -> LinearRegression:
         """Fit on X (n_samples, n_features) and y (n_samples,): Dask or NumPy arrays, Dask or pandas DataFrames.
 
-        Runs on the active `distributed.Client` if there is one, else on threads.
+        Runs on the active `distributed.Client` if there is one, else on threads.  `feature_names` names the columns
+        of an array that has no names of its own; `progress` is told of each pass (`fastdp_dask.blocked.progress`).
 
         Raises
         ------
@@ -168,6 +178,8 @@ class LinearRegression(RegressorMixin, BaseEstimator):
                 stacklevel=2,
             )
         features, target, names = as_blocks(X, y)
+        if feature_names is not None:
+            names = _checked_names(feature_names, scaling.n_features)
         assert target is not None
         plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
         seed = rng.fresh_seed() if self.public_seed is None else int(self.public_seed)
@@ -247,3 +259,13 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         tags.regressor_tags.poor_score = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _checked_names(names: Sequence[str], n_features: int) -> list[str]:
+    listed = list(names)
+    if len(listed) != n_features or not all(isinstance(name, str) for name in listed):
+        raise DataShapeError(
+            f"feature_names must be {n_features} strings, one for each column of X, got {len(listed)} entries. "
+            "Pass one name for each column."
+        )
+    return listed

@@ -21,7 +21,7 @@ FLOORS = [
     {"rows"},
     {"mechanisms", "releases"},
     {"run_folder", "solvers", "blocked", "data"},
-    {"linear_model"},
+    {"linear_model", "fast_mix", "planning"},
     {"commands"},
 ]
 PURE = {"errors", "_validate", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}

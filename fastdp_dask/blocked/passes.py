@@ -33,7 +33,7 @@ class BlockedRows:
     Parameters
     ----------
     X, y : dask.array.Array
-        Raw data, private.
+        Raw data, private.  y None: zeros, for whoever sketches X alone.
     scaling : Scaling
         Declared bounds, public.
     progress : callable, optional
@@ -45,11 +45,14 @@ class BlockedRows:
         Passes over X so far.
     """
 
-    def __init__(self, X: da.Array, y: da.Array, scaling: Scaling, progress: PassProgress = silent) -> None:
+    def __init__(
+        self, X: da.Array, y: da.Array | None, scaling: Scaling, progress: PassProgress = silent
+    ) -> None:
         self.scaling = scaling
         self.n_rows = int(X.shape[0])
         self.n_passes = 0
-        self._X, self._y = X, y
+        self._X = X
+        self._y = da.zeros(X.shape[0], chunks=(X.chunks[0],)) if y is None else y
         self._progress = progress
 
     def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]:

@@ -12,7 +12,6 @@ import numpy as np
 from fastdp_dask import LinearRegression
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassReport
-from fastdp_dask.commands.named import NamedColumns
 from fastdp_dask.commands.workers import peak_memory, reset_peak_memory
 from fastdp_dask.data import Store
 from fastdp_dask.rows.scaling import declare
@@ -98,10 +97,9 @@ def private_fit(fit: Fit, store: Store, held: Held, client: Any, folder: Path, e
         epsilon=epsilon, delta=delta, solver=fit.solver, preset=fit.preset,
         run_dir=folder / f"{fit.solver}-{fit.preset}", **store.declaration.estimator_arguments(),
     )  # fmt: skip
-    X = NamedColumns(store.X, store.declaration.feature_names)
     client.run(reset_peak_memory)
     began = time.perf_counter()
-    model.fit(X, store.y, progress=PassReport())
+    model.fit(store.X, store.y, feature_names=store.declaration.feature_names, progress=PassReport())
     seconds = time.perf_counter() - began
     return _judge(fit, model.plan_, model.coef_, model.intercept_, model.n_passes_, seconds, held, client)
 

@@ -10,7 +10,6 @@ import typer
 from fastdp_dask import LinearRegression
 from fastdp_dask.blocked.progress import PassReport
 from fastdp_dask.commands import tables
-from fastdp_dask.commands.named import NamedColumns
 from fastdp_dask.commands.stopping import Stoppable
 from fastdp_dask.commands.workers import connected
 from fastdp_dask.data import open_store
@@ -50,10 +49,10 @@ def fit(
         public_seed=public_seed, random_state=random_state, ledger=ledger, run_dir=out,
         **store.declaration.estimator_arguments(),
     )  # fmt: skip
-    X = NamedColumns(store.X, store.declaration.feature_names)
+    names = store.declaration.feature_names
     stopped = f"stopped on request; what was released is kept in {out}. Run the same command again."
     with connected(scheduler), Stoppable(PassReport(), stopped) as progress:
-        model.fit(X, store.y, progress=progress)
+        model.fit(store.X, store.y, feature_names=names, progress=progress)
     plan, (spent, failing) = model.plan_, model.privacy_spent_
     console = tables.console()
     tables.show_coefficients(console, model, store.declaration.target)

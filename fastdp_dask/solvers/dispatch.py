@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastdp_dask import _validate
+from fastdp_dask.linalg import one_blas_thread
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource
 from fastdp_dask.rows.operator import RowOperator
@@ -77,8 +78,9 @@ def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
 
 
 def solve(rows: RowOperator, plan: Plan, *, public_seed: int, noise: NoiseSource, releases: ReleaseLog) -> Solution:
-    """Run a plan."""
-    if isinstance(plan, fast_ihm_paper.PaperPlan):
-        return fast_ihm_paper.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
-    assert isinstance(plan, pooled_plan.PooledPlan)
-    return pooled.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+    """Run a plan, with one BLAS thread to a task and on the driver: the bits do not depend on the machine's cores."""
+    with one_blas_thread():
+        if isinstance(plan, fast_ihm_paper.PaperPlan):
+            return fast_ihm_paper.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+        assert isinstance(plan, pooled_plan.PooledPlan)
+        return pooled.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastdp_dask import privacy, rng
 from fastdp_dask.errors import ArgumentError
-from fastdp_dask.linalg import bounded, smallest_eigenvalue, solve_psd
+from fastdp_dask.linalg import bounded, gram_of, smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms import fast_mixing
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.grid import GRID
@@ -143,7 +143,8 @@ def _m_tilde(z: np.random.Generator, deviation: float, coherence: float, plan: P
 
 
 def _lambda_tilde(z: np.random.Generator, Z: np.ndarray, m_tilde: float, plan: PaperPlan) -> float:
-    return fast_mixing.private_eigenvalue(smallest_eigenvalue(Z.T @ Z), m_tilde, plan.omega, plan.tau, z.laplace())
+    value = smallest_eigenvalue(gram_of(Z, 1.0))
+    return fast_mixing.private_eigenvalue(value, m_tilde, plan.omega, plan.tau, z.laplace())
 
 
 def _mixed_gram(z: np.random.Generator, Z: np.ndarray, added: float, k1: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fastdp_dask import privacy, rng
-from fastdp_dask.linalg import bounded, smallest_eigenvalue, solve_psd
+from fastdp_dask.linalg import bounded, gram_of, smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms import spectral
 from fastdp_dask.mechanisms.wishart import wishart
 from fastdp_dask.releases import ReleaseLog
@@ -56,7 +56,7 @@ def _release_hessian(
     if plan.k2:
         sketches = [SRHT(plan.n_samples, plan.k2, seed=rng.derive_key(public_seed, "round", t)) for t in range(rounds)]
         sums, first_gradient = rows.sketch(sketches, plan.clip)
-        grams = [_gram(total, GRID * math.sqrt(plan.k2)) for total in sums]
+        grams = [gram_of(total, GRID * math.sqrt(plan.k2)) for total in sums]
         if plan.route == "private":
             deviations = rows.deviation(sketches, sums)
             # The deviation is a float64 norm of exact integers; 2^-20 more sensitivity covers its rounding.
@@ -106,11 +106,6 @@ def _stepper(
     c = damping(degrees, plan.n_columns)
     pull = 0.0 if plan.switches.no_pull else added[0]
     return lambda t, gradient, theta: c * solve_psd(hessians[min(t, len(hessians) - 1)], gradient - pull * theta)
-
-
-def _gram(sums: np.ndarray, scale: float) -> np.ndarray:
-    Z = sums / scale
-    return Z.T @ Z
 
 
 def _deviation(z: np.random.Generator, value: float, coherence: float, plan: PooledPlan) -> float:
