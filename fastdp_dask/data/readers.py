@@ -143,7 +143,7 @@ _CSV_OPTIONS: dict[str, Any] = {
     "dtype": str,
     "na_filter": False,
     "index_col": False,
-    "encoding": "utf-8-sig",
+    "encoding": "utf-8",
     "encoding_errors": "replace",
 }
 

@@ -114,6 +114,20 @@ def test_irregular_lines_change_their_own_record_only(tmp_path: Path) -> None:
     check(tmp_path / "s", wanted, [1, 3, 4, 6, 7])
 
 
+def test_a_longer_first_record_does_not_shift_the_columns(tmp_path: Path) -> None:
+    """A parser that guesses takes the surplus field for row names, and every record of the file moves."""
+    (tmp_path / "t.csv").write_text("delay,id,distance,origin,late\n1,0,2,EWR,0,9\n3,0,4,JFK,1\n")
+    take(tmp_path / "t.csv", tmp_path / "s")
+    check(tmp_path / "s", [[2, 1, 0, 0, 0], [4, 0, 1, 0, 1]], [1, 3])
+
+
+def test_a_cell_beyond_float32_is_not_spoken_of(tmp_path: Path) -> None:
+    """pytest turns every warning into an error, and NumPy would warn of the overflow."""
+    (tmp_path / "t.csv").write_text("delay,distance,origin,late\n1e308,-1e308,EWR,0\n")
+    take(tmp_path / "t.csv", tmp_path / "s")
+    check(tmp_path / "s", [[-np.inf, 1, 0, 0, 0]], [np.inf])
+
+
 def parquet(path: Path, **columns: Any) -> Path:
     pq.write_table(pa.table(columns), path, row_group_size=3)
     return path
