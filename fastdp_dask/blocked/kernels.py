@@ -91,12 +91,13 @@ def deviation_chunk(
     first: int,
     scaling: Scaling,
     sketches: Sequence[SRHT],
-    sums: Sequence[np.ndarray],
     units: Sequence[float],
+    sums: np.ndarray,
 ) -> np.ndarray:
     """max_i ‖k2·δ_i‖² over the rows of this chunk, for every sketch: (1, number of sketches) float64, grid units.
 
-    sums[t] = floor(sqrt(k2)·S_t X / units[t]) in grid units; every record position counts, blank ones too.
+    `sums` holds sqrt(k2)·S_t X of all sketches, stacked, in grid units (rows beyond them are ignored); it is coarsened
+    by units[t] first.  Every record position counts, blank ones too.
     """
     out = np.zeros((1, len(sketches)))
     X, y = native(X), native_target(y)
@@ -107,7 +108,12 @@ def deviation_chunk(
     for piece in pieces(first, first + X.shape[0], size):
         here = slice(piece.first - first, piece.last - first)
         rows, _ = scaling.rows(X[here], y[here])
-        for t, (sketch, total, unit) in enumerate(zip(sketches, sums, units, strict=True)):
+        offset = 0
+        for t, (sketch, unit) in enumerate(zip(sketches, units, strict=True)):
+            total = sums[offset : offset + sketch.sketch_size]
+            offset += sketch.sketch_size
+            if unit > 1:
+                total = total // int(unit)
             sketch.adjoint_block(total, block, piece.index, piece.first, piece.last - piece.first)
             largest = _row_kernels.largest_deviation(
                 block, unit, piece.first - piece.origin, rows, float(sketch.sketch_size)

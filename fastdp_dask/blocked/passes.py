@@ -8,6 +8,7 @@ scheduler, worker count and retry.  Nothing is shuffled.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -54,20 +55,27 @@ class BlockedRows:
         self._X = X
         self._y = da.zeros(X.shape[0], chunks=(X.chunks[0],)) if y is None else y
         self._progress = progress
+        self._sketched: tuple[list[np.ndarray], Any] = ([], None)
 
     def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]:
         """sqrt(k2)·S_t X for every sketch, (k2, d) int64 in grid units, and g_0 = Σ_i x_i clip_C(y_i), (d,).
 
-        All sketches share one pass.  The gradient at θ = 0 rides along.
+        All sketches share one pass.  The gradient at θ = 0 rides along.  The sums stay with the workers too, where
+        `deviation` finds them: a worker that loses its copy recomputes it from the graph.
         """
         sizes = [sketch.sketch_size for sketch in sketches]
         grid = residual_grid(self.n_rows, clip)
         kernel = partial(
             kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid
         )
-        total = self._sum("sketch", kernel, sum(sizes) + 1)
-        edges = np.cumsum(sizes)[:-1]
-        return np.split(total[:-1], edges), total[-1] / (GRID * grid)
+        rows, columns = sum(sizes) + 1, self.scaling.n_columns
+        lazy, n_chunks = self._lazy(kernel, rows, columns, np.int64, np.add)
+        with self._pass("sketch", n_chunks):
+            (stays,) = dask.persist(lazy)
+            total = np.asarray(stays.compute())
+        sums = np.split(total[:-1], np.cumsum(sizes)[:-1])
+        self._sketched = (sums, stays)
+        return sums, total[-1] / (GRID * grid)
 
     def deviation(self, sketches: Sequence[SRHT], sums: Sequence[np.ndarray]) -> list[float]:
         """m_t = max over all n record positions of ‖δ_i‖, δ_i = row i of S_tᵀ(S_t X) − X, blank records included.
@@ -77,11 +85,17 @@ class BlockedRows:
         added.  So m is never below the truth by more than 1e-12 of itself.
         """
         units = tuple(deviation_unit(self.n_rows, sketch.sketch_size) for sketch in sketches)
-        coarse = [np.floor_divide(z, int(unit)) if unit > 1 else z for z, unit in zip(sums, units, strict=True)]
-        kernel = partial(
-            kernels.deviation_chunk, scaling=self.scaling, sketches=tuple(sketches), sums=coarse, units=units
+        kernel = partial(kernels.deviation_chunk, scaling=self.scaling, sketches=tuple(sketches), units=units)
+        if len(sums) == len(self._sketched[0]) and all(a is b for a, b in zip(sums, self._sketched[0], strict=True)):
+            stays = self._sketched[1]
+        else:
+            stays = da.from_array(np.concatenate(sums), chunks=(-1, -1))
+        lazy, n_chunks = self._lazy(
+            kernel, 1, len(sketches), np.float64, np.maximum, sums=dask.delayed(np.asarray)(stays)
         )
-        squares = self._run("deviation", kernel, 1, len(sketches), np.float64, np.maximum)
+        with self._pass("deviation", n_chunks):
+            (squares,) = dask.compute(lazy)
+        self._sketched = ([], None)
         slack = np.sqrt(self.scaling.n_columns) / GRID
         return [
             float(np.sqrt(square)) / (sketch.sketch_size * GRID) + (slack * unit if unit > 1 else 0.0)
@@ -105,23 +119,34 @@ class BlockedRows:
     # -- one pass --------------------------------------------------------------------------------------------
 
     def _sum(self, name: str, kernel: Callable[..., np.ndarray], rows: int) -> np.ndarray:
-        return self._run(name, kernel, rows, self.scaling.n_columns, np.int64, np.add)
+        lazy, n_chunks = self._lazy(kernel, rows, self.scaling.n_columns, np.int64, np.add)
+        with self._pass(name, n_chunks):
+            (result,) = dask.compute(lazy)
+        return np.asarray(result)
 
-    def _run(
+    def _pass(self, name: str, n_chunks: int) -> AbstractContextManager[None]:
+        self.n_passes += 1
+        return self._progress(name, self.n_passes, self.n_rows, n_chunks)
+
+    def _lazy(
         self,
-        name: str,
         kernel: Callable[..., np.ndarray],
         rows: int,
         columns: int,
         dtype: Any,
         combine: np.ufunc,
-    ) -> np.ndarray:
+        **shared: Any,
+    ) -> tuple[da.Array, int]:
+        """The (rows, columns) result of a pass, not computed, and its number of chunks.
+
+        `shared` are Delayed values that every chunk gets.
+        """
         X, y = self._merged(rows * columns * np.dtype(dtype).itemsize)
         lengths = X.chunks[0]
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
         meta = np.empty((0, 0), dtype=dtype)
         partials = da.map_blocks(
-            _on_chunk, X, y[:, None], kernel=kernel, starts=starts,
+            _on_chunk, X, y[:, None], kernel=kernel, starts=starts, **shared,
             dtype=dtype, meta=meta, chunks=((rows,) * len(lengths), (columns,)),
         )  # fmt: skip
         fold = partial(_fold, combine=combine)
@@ -129,10 +154,7 @@ class BlockedRows:
             partials, _as_it_is, fold, combine=fold, axis=0, keepdims=True, concatenate=False,
             split_every=_SPLIT_EVERY, output_size=rows, dtype=dtype, meta=meta,
         )  # fmt: skip
-        self.n_passes += 1
-        with self._progress(name, self.n_passes, self.n_rows, len(lengths)):
-            (result,) = dask.compute(total)
-        return np.asarray(result)
+        return total, len(lengths)
 
     def _merged(self, partial_bytes: int) -> tuple[da.Array, da.Array]:
         row_bytes = self._X.shape[1] * self._X.dtype.itemsize
@@ -143,9 +165,14 @@ class BlockedRows:
 
 
 def _on_chunk(
-    X: np.ndarray, y: np.ndarray, kernel: Callable[..., np.ndarray], starts: np.ndarray, block_id: tuple[int, ...]
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Callable[..., np.ndarray],
+    starts: np.ndarray,
+    block_id: tuple[int, ...],
+    **shared: Any,
 ) -> np.ndarray:
-    return kernel(X, y, int(starts[block_id[0]]))
+    return kernel(X, y, int(starts[block_id[0]]), **shared)
 
 
 def _as_it_is(block: np.ndarray, axis: Any = None, keepdims: bool = True) -> np.ndarray:
