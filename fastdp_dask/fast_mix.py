@@ -142,8 +142,8 @@ def _release(
     gram = gram_of(sums, GRID * math.sqrt(k2))
     if preset == "paper":
         (deviation,) = rows.deviation([sketch], [sums])
-        # 2^-20 more sensitivity covers the rounding of the float64 norm; k2 = N has no deviation by case.
-        sensitivity = coherence + 2.0**-20 if k2 < sketch.n_padded else 0.0
+        # k2 = N has no deviation, by case.
+        sensitivity = spectral.deviation_sensitivity(coherence, sketch.n_rows, k2, d) if k2 < sketch.n_padded else 0.0
         m_tilde = fast_mixing.private_deviation(
             deviation if sensitivity else 0.0, sensitivity, plan.omega, plan.tau, noise.stream("m_tilde").laplace()
         )
@@ -157,7 +157,8 @@ def _release(
         if plan.route == "private":
             (deviation,) = rows.deviation([sketch], [sums])
             z = noise.stream("m_tilde").standard_normal()
-            m_tilde = spectral.deviation(deviation, coherence + 2.0**-20, plan.deviation_noise, plan.failure, z)
+            sensitivity = spectral.deviation_sensitivity(coherence, sketch.n_rows, k2, d)
+            m_tilde = spectral.deviation(deviation, sensitivity, plan.deviation_noise, plan.failure, z)
         beta = plan.gamma * (1.0 + 2.0 * m_tilde) if plan.route == "private" else plan.beta
         lambda_tilde = _estimate(gram, m_tilde, plan, noise.stream("lambda_tilde").standard_normal())
         added = max(0.0, beta - lambda_tilde)

@@ -6,8 +6,12 @@ the noise over the sensitivity.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import ndtri
+
+from fastdp_dask.rows.grid import GRID, deviation_unit
 
 
 def upward_shift(noise_multiplier: float, failure: float) -> float:
@@ -38,6 +42,18 @@ def smallest_eigenvalue(value: float, m_bound: float, noise_multiplier: float, f
 def deviation(value: float, coherence: float, noise_multiplier: float, failure: float, z: float) -> float:
     """m̃ = max(0, m + Δ (shift + w z)) ≥ m except with probability `failure`; m has sensitivity Δ, public."""
     return max(0.0, value + coherence * (upward_shift(noise_multiplier, failure) + noise_multiplier * z))
+
+
+def deviation_sensitivity(coherence: float, n_rows: int, sketch_size: int, columns: int) -> float:
+    """Sensitivity of the deviation m as the machine computes it: Δ, and what its arithmetic may add.
+
+    In exact arithmetic m has sensitivity Δ.  The float64 norm of exact integers is covered by 2^-20.  Where int64 would
+    overflow (n · k2 > 2^46) the sums are coarsened to a unit of grid steps, which moves m by at most sqrt(d) · unit/2^q
+    on each of the two data sets.
+    """
+    unit = deviation_unit(n_rows, sketch_size)
+    coarsened = 2.0 * math.sqrt(columns) * unit / GRID if unit > 1 else 0.0
+    return coherence + 2.0**-20 + coarsened
 
 
 def singular_value_of(gram: np.ndarray) -> float:

@@ -62,7 +62,7 @@ def calibrated(
 
 
 def _least_factor(curve_of_factor: Callable[[float], RenyiCurve], epsilon: float, delta: float) -> float:
-    return privacy.smallest_noise(curve_of_factor, epsilon, delta * (1 - 2.0**-40), lower=1e-6, upper=1e9)
+    return privacy.smallest_noise(curve_of_factor, epsilon, delta * (1 - 2.0**-40), lower=1e-6, upper=1e60)
 
 
 def _part(curves: Callable[[float], tuple[Event, ...]], which: int) -> Callable[[float], RenyiCurve]:

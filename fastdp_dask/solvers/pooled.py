@@ -59,8 +59,10 @@ def _release_hessian(
         grams = [gram_of(total, GRID * math.sqrt(plan.k2)) for total in sums]
         if plan.route == "private":
             deviations = rows.deviation(sketches, sums)
-            # The deviation is a float64 norm of exact integers; 2^-20 more sensitivity covers its rounding.
-            coherences = [sketch.coherence() + 2.0**-20 for sketch in sketches]
+            coherences = [
+                spectral.deviation_sensitivity(sketch.coherence(), plan.n_samples, plan.k2, plan.n_columns)
+                for sketch in sketches
+            ]
     else:
         gram, first_gradient = rows.gram(plan.clip)
         grams = [gram]
