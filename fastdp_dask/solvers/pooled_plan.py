@@ -114,10 +114,15 @@ def make_plan(
     Raises
     ------
     ArgumentError
-        If k1·T < d + 4 or k2 > N or k2 < d.
+        If k1 < d, k1·T < d + 4, k2 > N or k2 < d.
     CalibrationError
         If coherence="leverage" needs a larger sketch.
     """
+    if k1 is not None and k1 < n_columns:
+        raise ArgumentError(
+            f"k1 must be at least the number of columns, {n_columns} with the intercept, got k1={k1}. "
+            "Leave it out for the default."
+        )
     padded = next_power_of_two(n_samples)
     sketch_size = padded if solver == "ihm" else _sketch_size(k2, padded, n_columns)
     return _make_plan(
