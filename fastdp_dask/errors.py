@@ -35,6 +35,10 @@ class StoreError(FastDPError, OSError):
     """A data store on disk is missing, incomplete or of another layout."""
 
 
+class LedgerError(FastDPError, OSError):
+    """A ledger is missing, damaged, locked or of another layout: nothing was charged, nothing may be released."""
+
+
 class MemoryLimitError(FastDPError, MemoryError):
     """The projected memory of a pass is larger than the stated limit."""
 

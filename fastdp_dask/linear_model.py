@@ -12,16 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fastdp_dask import rng
+from fastdp_dask import rng, run_protocol
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.source import as_blocks, count_features
 from fastdp_dask.errors import ArgumentError, DataShapeError, PrivacyLeakWarning
-from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.ledger import Ledger
 from fastdp_dask.rows.scaling import Scaling, declare
-from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers import dispatch
-from fastdp_dask.solvers.base import Solution
+from fastdp_dask.solvers.base import Plan, Solution
 
 
 class LinearRegression(RegressorMixin, BaseEstimator):
@@ -65,7 +64,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
     random_state : None, int or numpy.random.Generator
         None: secure noise from the operating system.  Anything else makes the noise reproducible and warns.
     ledger : path or Ledger, optional
-        Budget that is charged before any release.
+        Budget of the data set, charged (epsilon, delta) before the first pass (`Ledger.create` makes one).
     run_dir : path, optional
         Folder for plan, releases and model; an interrupted fit continues there and never draws twice.
 
@@ -140,17 +139,27 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         sample_weight: None = None,
         *,
         feature_names: Sequence[str] | None = None,
+        source: str | None = None,
         progress: PassProgress = silent,
     ) -> LinearRegression:
         """Fit on X (n_samples, n_features) and y (n_samples,): Dask or NumPy arrays, Dask or pandas DataFrames.
 
         Runs on the active `distributed.Client` if there is one, else on threads.  `feature_names` names the columns
-        of an array that has no names of its own; `progress` is told of each pass (`fastdp_dask.blocked.progress`).
+        of an array that has no names of its own; `source` says where the data lies, so that a run folder is not
+        continued with other data; `progress` is told of each pass (`fastdp_dask.blocked.progress`).
+
+        With a ledger, (epsilon, delta) is charged after all checks and before the first pass.  With a run folder, a fit
+        that was interrupted continues: it pays once and draws each release once.  A finished one hands out its model
+        without a pass or a charge.
 
         Raises
         ------
         ArgumentError, BoundsError, DataShapeError, DataTypeError
             Before anything is read or spent, from public facts only.
+        BudgetError
+            If the ledger refuses: nothing is read or spent.
+        LedgerError, StoreError
+            If the ledger or the run folder is missing, damaged, in use or cannot be written.
         """
         if sample_weight is not None:
             raise ArgumentError(
@@ -161,8 +170,6 @@ class LinearRegression(RegressorMixin, BaseEstimator):
             epsilon=self.epsilon, delta=self.delta, solver=self.solver, preset=self.preset,
             n_iter=self.n_iter, k1=self.k1, k2=self.k2, coherence=self.coherence,
         )  # fmt: skip
-        if self.ledger is not None:
-            raise NotImplementedError("ledger is not available yet. Leave it out.")
         if self.public_seed is not None:
             rng.check_seed("public_seed", self.public_seed)
         scaling = declare(
@@ -177,32 +184,30 @@ class LinearRegression(RegressorMixin, BaseEstimator):
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
+        ledger = None if self.ledger is None else Ledger.at(self.ledger)
+        run_protocol.refuse_early(ledger, self.run_dir, request.epsilon, request.delta)
         features, target, names = as_blocks(X, y)
         if feature_names is not None:
             names = _checked_names(feature_names, scaling.n_features)
         assert target is not None
         plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
-        seed = rng.fresh_seed() if self.public_seed is None else int(self.public_seed)
-        folder = None if self.run_dir is None else RunFolder(self.run_dir)
-        releases = ReleaseLog()
-        # A folder begun with secure randomness must not go on with a seeded one, nor the reverse.
-        reproducible = noise.reproducible or self.public_seed is not None
-        if folder is not None:
-            document = {
-                **plan.to_dict(), "scaling": scaling.to_dict(), "feature_names": names, "public_seed": seed,
-                "reproducible": reproducible,
-            }  # fmt: skip
-            drawn = ("public_seed",) if self.public_seed is None else ()
-            seed = int(folder.begin(document, drawn)["public_seed"])
-            releases = folder.releases()
-        rows = BlockedRows(features, target, scaling, progress)
-        solution = dispatch.solve(rows, plan, public_seed=seed, noise=noise, releases=releases)
-        self._keep(solution, scaling, names)
-        self.plan_ = plan
-        self.n_iter_ = plan.n_iter
-        self.n_passes_ = rows.n_passes
-        if folder is not None:
-            folder.finish(self._model(reproducible))
+        facts = {
+            "scaling": scaling.to_dict(), "feature_names": names, "source": source,
+            "dtypes": [str(features.dtype), str(target.dtype)],
+        }  # fmt: skip
+        with run_protocol.begun(
+            self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
+        ) as run:
+            rows = BlockedRows(features, target, scaling, progress)
+            if run.model is None:
+                solution = dispatch.solve(
+                    rows, plan, public_seed=run.public_seed, noise=noise, releases=run.releases
+                )
+                self._keep(plan, solution, scaling, names)
+                run.finish(self._model(noise.reproducible or self.public_seed is not None))
+            else:
+                self._restore(plan, run.model)
+            self.n_passes_ = rows.n_passes
         return self
 
     def predict(self, X: Any) -> Any:
@@ -229,15 +234,35 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         left, total = da.compute((residual**2).sum(), ((target - target.mean()) ** 2).sum())
         return float(1.0 - left / total)
 
-    def _keep(self, solution: Solution, scaling: Scaling, names: list[str] | None) -> None:
-        self.coef_, self.intercept_ = scaling.to_user(solution.theta)
-        self.n_features_in_ = scaling.n_features
+    def _keep(self, plan: Plan, solution: Solution, scaling: Scaling, names: list[str] | None) -> None:
+        coef, intercept = scaling.to_user(solution.theta)
+        spent = (solution.epsilon, solution.delta)
+        self._set(plan, coef, intercept, dict(solution.released), spent, names)
+
+    def _restore(self, plan: Plan, model: dict[str, Any]) -> None:
+        spent = (float(model["privacy_spent"]["epsilon"]), float(model["privacy_spent"]["delta"]))
+        coef = np.array(model["coef"], dtype=np.float64)
+        self._set(plan, coef, float(model["intercept"]), model["released"], spent, model["feature_names"])
+
+    def _set(
+        self,
+        plan: Plan,
+        coef: np.ndarray,
+        intercept: float,
+        released: dict[str, float],
+        spent: tuple[float, float],
+        names: list[str] | None,
+    ) -> None:
+        self.coef_, self.intercept_ = coef, intercept
+        self.n_features_in_ = coef.shape[0]
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.release_ = dict(solution.released)
-        self.privacy_spent_ = (solution.epsilon, solution.delta)
+        self.release_ = released
+        self.privacy_spent_ = spent
+        self.plan_ = plan
+        self.n_iter_ = plan.n_iter
 
     def _model(self, reproducible: bool) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
@@ -248,6 +273,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
             "privacy_spent": {"epsilon": self.privacy_spent_[0], "delta": self.privacy_spent_[1]},
             "neighboring_relation": "one record replaced by the zero record (n public)",
             "private_against_seed_holders": not reproducible,
+            "released": self.release_,
             "n_iter": self.n_iter_,
             "solver": self.plan_.solver,
             "preset": self.plan_.preset,

@@ -1,7 +1,8 @@
 """Every private draw happens once: it is written down before it is used and replayed after a restart.
 
-One line of `releases.jsonl` for each release, appended and fsynced, with a checksum.  A line that a crash cut short
-is dropped: its value was never used, and it is drawn anew under the charge already paid.
+One line of `releases.jsonl` for each release, appended and fsynced, each with a checksum that covers the line before
+it.  A line that a crash cut short is dropped: its value was never used, and it is drawn anew under the charge already
+paid.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fastdp_dask.durable import append_line, sync_folder
 from fastdp_dask.errors import StoreError
 from fastdp_dask.rng import NoiseSource
 
@@ -26,16 +28,29 @@ class ReleaseLog:
     ----------
     path : path-like, optional
         None keeps the releases in memory only.
+    root : str
+        What the first line is chained to: a digest of the plan, so that releases of another run are refused.
+    allowed : callable
+        Asked before each line is written: whether the file is still ours.
 
     Raises
     ------
     StoreError
-        If the file holds a line, other than a last one cut short, that fails its checksum.
+        If a line, other than a last one cut short, fails its checksum, does not follow the line before it or repeats
+        a name; if the file cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        root: str = "",
+        allowed: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._path = None if path is None else Path(path)
         self._values: dict[str, np.ndarray] = {}
+        self._last = root
+        self._allowed = allowed
+        self._failed = False
         if self._path is not None and self._path.exists():
             self._replay(self._path)
 
@@ -66,53 +81,70 @@ class ReleaseLog:
         return self._values[name].copy()
 
     def _append(self, path: Path, name: str, value: np.ndarray) -> None:
-        body = {"name": name, "shape": list(value.shape), "hex": value.astype("<f8").tobytes().hex()}
-        text = json.dumps({**body, "sha256": _checksum(body)}) + "\n"
-        new = not path.exists()
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        body = {
+            "name": name, "shape": list(value.shape), "hex": value.astype("<f8").tobytes().hex(),
+            "previous": self._last,
+        }  # fmt: skip
+        checksum = _checksum(body)
+        if self._failed:  # what the failed write left is unknown, and a second draw must not stand beside it
+            raise StoreError(f"{path} could not be written before. Run again: the fit continues from what is on disk.")
+        if not self._allowed():
+            raise StoreError(
+                f"{path} was taken over by another run while this one stood still: release {name!r} was not used. "
+                "Run again to get that run's model."
+            )
+        self._failed = True
         try:
-            view = memoryview(text.encode())
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if new:  # a power cut must not lose the name of a file whose release is used
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            append_line(path, json.dumps({**body, "sha256": checksum}).encode() + b"\n")
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written ({error.strerror}): release {name!r} was not used. Free space or change the "
+                "permissions, then run again: the fit continues under the charge already paid."
+            ) from None
+        self._failed = False
+        self._last = checksum
 
     def _replay(self, path: Path) -> None:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) < len(raw):
-            with path.open("r+b") as stream:  # a line cut short by a crash was never used
-                stream.truncate(len(whole))
-                os.fsync(stream.fileno())
         for number, line in enumerate(whole.splitlines(), start=1):
             entry = _parse(line)
             if entry is None:
-                raise StoreError(
-                    f"{path}: line {number} fails its checksum. The file was changed or damaged; "
-                    "restore it from a copy, or start a new run folder (which spends new budget)."
-                )
-            name, value = entry
-            self._values[name] = value
+                raise _damaged(path, number, "fails its checksum")
+            body, checksum = entry
+            if body["previous"] != self._last:
+                raise _damaged(path, number, "does not follow the line before it, or belongs to another plan")
+            if body["name"] in self._values:
+                raise _damaged(path, number, "repeats a release")
+            value = np.frombuffer(bytes.fromhex(body["hex"]), dtype="<f8").reshape(body["shape"])
+            self._values[body["name"]] = value.astype(np.float64)
+            self._last = checksum
+        try:
+            with path.open("r+b") as stream:
+                stream.truncate(len(whole))  # a line cut short by a crash was never used
+                os.fsync(stream.fileno())  # and a whole one may have been written, but not yet synced
+            sync_folder(path.parent)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written ({error.strerror}). Make the folder writable and run again."
+            ) from None
+
+
+def _damaged(path: Path, number: int, reason: str) -> StoreError:
+    return StoreError(
+        f"{path}: line {number} {reason}. The file was changed or damaged; "
+        "restore it from a copy, or start a new run folder (which spends new budget)."
+    )
 
 
 def _checksum(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _parse(line: bytes) -> tuple[str, np.ndarray] | None:
+def _parse(line: bytes) -> tuple[dict[str, Any], str] | None:
     try:
         entry = json.loads(line)
-        body = {key: entry[key] for key in ("name", "shape", "hex")}
-        if entry["sha256"] != _checksum(body):
-            return None
-        value = np.frombuffer(bytes.fromhex(body["hex"]), dtype="<f8").reshape(body["shape"])
-        return str(body["name"]), value.astype(np.float64)
+        body = {key: entry[key] for key in ("name", "shape", "hex", "previous")}
+        return (body, entry["sha256"]) if entry["sha256"] == _checksum(body) else None
     except (ValueError, KeyError, TypeError):
         return None

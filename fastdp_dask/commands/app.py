@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fastdp_dask.commands import demo, fit, ingest, outcome, predict
+from fastdp_dask.commands import demo, fit, ingest, ledger, outcome, predict
 
 _HELP = "Differentially private linear regression for data larger than memory."
 _CODES = "Exit codes: 0 done; 1 error; 2 wrong usage; 3 budget refused, never retry; 75 checkpointed, run again."
@@ -46,6 +46,7 @@ app.command("demo")(outcome.reported(demo.demo))
 app.command("ingest")(outcome.reported(ingest.ingest))
 app.command("fit")(outcome.reported(fit.fit))
 app.command("predict")(outcome.reported(predict.predict))
+app.add_typer(ledger.app, name="ledger", help="The budget of a data set: init, show, verify.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

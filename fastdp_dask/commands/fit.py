@@ -52,7 +52,7 @@ def fit(
     names = store.declaration.feature_names
     stopped = f"stopped on request; what was released is kept in {out}. Run the same command again."
     with connected(scheduler), Stoppable(PassReport(), stopped) as progress:
-        model.fit(store.X, store.y, feature_names=names, progress=progress)
+        model.fit(store.X, store.y, feature_names=names, source=str(store.path), progress=progress)
     plan, (spent, failing) = model.plan_, model.privacy_spent_
     console = tables.console()
     tables.show_coefficients(console, model, store.declaration.target)

@@ -1,0 +1,52 @@
+"""Files that a crash leaves old or new, never torn, and that a power cut does not take back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: the fsync of a file does not cover its name."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append to a file of mode 0600 and return once the line is on disk.
+
+    A failed write is taken back as far as the disk allows.  After an error nobody can know what will be found
+    on disk later: open the file anew before writing again.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if size == 0:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write `content`, mode 0600, so that a crash leaves the old file or the new one, never a part."""
+    temporary = path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        json.dump(content, stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)

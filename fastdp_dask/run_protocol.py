@@ -1,0 +1,149 @@
+"""The order in which a fit writes down, pays and releases, so that it can be killed between any two steps.
+
+1. lock the run folder; 2. `plan.json` with a run id; 3. charge the ledger under that id; then for each release:
+pass over the data, draw, append to `releases.jsonl`, fsync, use; at last `model.json`.
+
+A restart finds the run id, so step 3 pays once; it replays the releases, so each is drawn once as far as anyone can
+see; with `model.json` there it does nothing at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastdp_dask.errors import BudgetError
+from fastdp_dask.ledger import Ledger
+from fastdp_dask.privacy import Event, FailureEvent, GaussianEvent, LaplaceEvent, MixingEvent
+from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rng import NoiseSource, fresh_seed
+from fastdp_dask.run_folder import RunFolder
+from fastdp_dask.solvers.base import Plan
+from fastdp_dask.solvers.fast_ihm_paper import PaperPlan
+
+
+@dataclass(frozen=True)
+class Run:
+    """A fit that has paid and may release.
+
+    Attributes
+    ----------
+    run_id : str
+        What the ledger knows it by.
+    public_seed : int
+        Of the sketch.
+    releases : ReleaseLog
+    model : dict or None
+        The model, if an earlier run has finished it: nothing may be released any more.
+    """
+
+    run_id: str
+    public_seed: int
+    releases: ReleaseLog
+    model: dict[str, Any] | None = None
+    folder: RunFolder | None = None
+
+    def finish(self, model: dict[str, Any]) -> None:
+        """Write the finished model down."""
+        if self.folder is not None:
+            self.folder.finish(model)
+
+
+def refuse_early(ledger: Ledger | None, run_dir: Any, epsilon: float, delta: float) -> None:
+    """Refuse what cannot be paid before even the rows are counted; a begun run may have paid already."""
+    if ledger is None or (run_dir is not None and os.path.exists(os.path.join(run_dir, "plan.json"))):
+        return
+    ledger.require(epsilon, delta)
+
+
+@contextlib.contextmanager
+def begun(
+    run_dir: str | os.PathLike[str] | None,
+    ledger: Ledger | None,
+    plan: Plan,
+    facts: dict[str, Any],
+    *,
+    public_seed: int | None,
+    noise: NoiseSource,
+) -> Iterator[Run]:
+    """Write the plan down and pay for it, or find both done.
+
+    Parameters
+    ----------
+    run_dir : path-like, optional
+        None: a new run that leaves nothing but its charge.
+    ledger : Ledger, optional
+    plan : Plan
+    facts : dict
+        What else must be equal for a restart to be the same run: bounds, names, dtypes, the place of the data. Public.
+    public_seed : int, optional
+        None: fresh, or that of the run to be continued.
+    noise : NoiseSource
+
+    Raises
+    ------
+    ArgumentError
+        If the folder holds another plan.
+    BudgetError
+        If the ledger refuses.
+    LedgerError, StoreError
+        If a file is damaged, cannot be written or is in use.
+    """
+    run_id = uuid.uuid4().hex
+    seed = fresh_seed() if public_seed is None else int(public_seed)
+    if run_dir is None:
+        _pay(ledger, plan, run_id)
+        yield Run(run_id, seed, ReleaseLog())
+        return
+    folder = RunFolder(run_dir)
+    document = {
+        **plan.to_dict(), **facts, "public_seed": seed, "run_id": run_id, **_noise_facts(noise, public_seed),
+        "ledger": None if ledger is None else ledger.ledger_id,
+    }  # fmt: skip
+    drawn = ("run_id", "public_seed") if public_seed is None else ("run_id",)
+    with folder.locked():
+        stored = folder.begin(document, drawn)
+        run_id, seed, model = str(stored["run_id"]), int(stored["public_seed"]), folder.model()
+        if model is None:
+            try:
+                _pay(ledger, plan, run_id)
+            except BudgetError:
+                folder.abandon()
+                raise
+        yield Run(run_id, seed, folder.releases(), model, folder)
+
+
+def events_of(plan: Plan) -> tuple[Event, ...]:
+    """What a plan pays for, as data; empty if its solver does not say."""
+    if not isinstance(plan, PaperPlan):
+        return tuple(getattr(plan, "events", ()))
+    T = plan.n_iter
+    return (
+        MixingEvent(rows=T * plan.k1, gamma=plan.gamma, bound="paper"),
+        GaussianEvent(noise_multiplier=plan.noise_multiplier, count=T),
+        LaplaceEvent(scale_over_sensitivity=plan.omega, count=2 * T),
+        # An estimate is on the wrong side of what it bounds if its Laplace variable exceeds tau: e^-tau / 2 each.
+        FailureEvent(delta=plan.delta / (6 * T), count=2 * T),
+    )
+
+
+def _pay(ledger: Ledger | None, plan: Plan, run_id: str) -> None:
+    if ledger is not None:
+        ledger.charge(
+            plan.epsilon, plan.delta, mechanism=f"{plan.solver}, {plan.preset}", events=events_of(plan), run_id=run_id
+        )
+
+
+def _noise_facts(noise: NoiseSource, public_seed: int | None) -> dict[str, Any]:
+    """A folder begun with secure randomness must not go on with a seeded one, nor with another seed.
+
+    The mark is a draw from a stream of its own: it tells two seeds apart without being one.
+    """
+    return {
+        "reproducible": noise.reproducible or public_seed is not None,
+        "noise_mark": int(noise.stream("run folder").integers(2**63)) if noise.reproducible else None,
+    }
