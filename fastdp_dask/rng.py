@@ -58,6 +58,14 @@ def counter_words(key: int, first: int, count: int) -> np.ndarray:
     return stream.random_raw(count + skip)[skip:]
 
 
+def standard_normals(key: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Standard normal numbers of the stream `key`, float64.
+
+    By Philox, which is no cipher: for sketches whose randomness need not be secret, and for timing those that must.
+    """
+    return np.random.Generator(np.random.Philox(key=key)).standard_normal(shape)
+
+
 def sign_bits(key: int, first: int, count: int) -> np.ndarray:
     """Bits `first`, …, `first + count - 1` of the stream `key`, as (count,) uint8 of 0 and 1.
 

@@ -16,11 +16,12 @@ import dask
 import dask.array as da
 import numpy as np
 
-from fastdp_dask.blocked import kernels
+from fastdp_dask.blocked import dense, kernels
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
 from fastdp_dask.rows.scaling import Scaling
+from fastdp_dask.rows.with_target import WithTarget
 from fastdp_dask.sketch.srht import SRHT
 
 _SPLIT_EVERY = 8  # partials summed together at each level of the tree
@@ -56,6 +57,13 @@ class BlockedRows:
         self._y = da.zeros(X.shape[0], chunks=(X.chunks[0],)) if y is None else y
         self._progress = progress
         self._sketched: tuple[list[np.ndarray], Any] = ([], None)
+        self._counted_by: BlockedRows | None = None
+
+    def with_target(self) -> BlockedRows:
+        """The rows [x_i y_i] (n, d + 1), of norm² ≤ 2; their passes are counted and reported as passes of these."""
+        joined = BlockedRows(self._X, self._y, WithTarget.of(self.scaling), self._progress)
+        joined._counted_by = self
+        return joined
 
     def sketch(self, sketches: Sequence[SRHT], clip: float) -> tuple[list[np.ndarray], np.ndarray]:
         """sqrt(k2)·S_t X for every sketch, (k2, d) int64 in grid units, and g_0 = Σ_i x_i clip_C(y_i), (d,).
@@ -110,6 +118,18 @@ class BlockedRows:
         unit = GRID / 2.0**shift
         return total[:-1] / unit**2, total[-1] / (GRID * grid)
 
+    def gaussian_sketch(self, size: int, keys: Sequence[int], clip: float) -> tuple[list[np.ndarray], np.ndarray]:
+        """S_t X, (size, d) float64, for a dense standard normal S_t (size, n) under each key, and g_0 (d,).
+
+        Float sums: equal up to rounding, not bit for bit, for other chunkings.
+        """
+        grid = residual_grid(self.n_rows, clip)
+        kernel = partial(dense.gaussian_chunk, scaling=self.scaling, size=size, keys=tuple(keys), clip=clip, grid=grid)
+        lazy, n_chunks = self._lazy(kernel, len(keys) * size + 1, self.scaling.n_columns, np.float64, np.add)
+        with self._pass("Gaussian sketch", n_chunks):
+            (total,) = dask.compute(lazy)
+        return np.split(total[:-1] / GRID, len(keys)), total[-1] / (GRID * grid)
+
     def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray:
         """Σ_i x_i clip_C(y_i − x_iᵀθ), (d,), of the scaled rows; its sensitivity is at most C."""
         grid = residual_grid(self.n_rows, clip)
@@ -126,6 +146,9 @@ class BlockedRows:
 
     def _pass(self, name: str, n_chunks: int) -> AbstractContextManager[None]:
         self.n_passes += 1
+        if self._counted_by is not None:
+            self._counted_by.n_passes += 1
+            return self._progress(name, self._counted_by.n_passes, self.n_rows, n_chunks)
         return self._progress(name, self.n_passes, self.n_rows, n_chunks)
 
     def _lazy(

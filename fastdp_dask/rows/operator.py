@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,4 +40,17 @@ class RowOperator(Protocol):
 
     def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray:
         """Σ_i x_i clip_C(y_i − x_iᵀθ), (d,)."""
+        ...
+
+
+@runtime_checkable
+class SketchedRows(RowOperator, Protocol):
+    """Rows that solvers of sketched least squares can use too: with their target, or under a dense sketch."""
+
+    def with_target(self) -> RowOperator:
+        """The rows [x_i y_i], of norm² ≤ 2, as d + 1 columns, y_i on the grid too; passes are counted here."""
+        ...
+
+    def gaussian_sketch(self, size: int, keys: Sequence[int], clip: float) -> tuple[list[np.ndarray], np.ndarray]:
+        """S_t X, (size, d) float64, for a dense Gaussian S_t (size, n) under each key, and g_0 (d,)."""
         ...
