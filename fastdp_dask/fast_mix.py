@@ -38,7 +38,7 @@ class FastMixRelease:
     gamma : float
         Noise level: floor of (λ_min(ZᵀZ) + η²) / (1 + 2m).
     coherence : float
-        Δ of the SRHT, public.
+        Δ of the SRHT (for low-coherence rows its bound by formula), public.
     m_tilde : float
         Upper bound on the deviation m that was used: the released m̃ or the public m*; 0 when k2 = N, infinite when
         none was needed.
@@ -119,9 +119,9 @@ def fastmix(
             f"got k2={k2}. Choose a size between them."
         )
     seed = rng.fresh_seed() if public_seed is None else int(public_seed)
-    sketch = SRHT(n, k2, seed=rng.derive_key(seed, "round", 0))
     rows = BlockedRows(features, None, scaling)
-    plan = _paper(epsilon, delta, k1) if preset == "paper" else _tight(epsilon, delta, k1, sketch, d)
+    plan = _paper(epsilon, delta, k1) if preset == "paper" else _tight(epsilon, delta, k1, n, k2, d)
+    sketch = SRHT(n, k2, seed=rng.derive_key(seed, "round", 0), design=plan.row_design)
     with one_blas_thread():
         return _release(rows, sketch, plan, preset, delta, k1, noise, float(data_norm))
 
@@ -138,7 +138,7 @@ def _release(
 ) -> FastMixRelease:
     k2, d = sketch.sketch_size, rows.scaling.n_columns
     (sums,), _ = rows.sketch([sketch], 1.0)
-    coherence = sketch.coherence()
+    coherence = sketch.coherence_bound()
     gram = gram_of(sums, GRID * math.sqrt(k2))
     if preset == "paper":
         (deviation,) = rows.deviation([sketch], [sums])
@@ -194,6 +194,7 @@ class _Plan:
     omega: float = 0.0
     tau: float = 0.0
     route: str = ""
+    row_design: str = "uniform"
     beta: float = 0.0
     m_bound: float = 0.0
     deviation_noise: float = 0.0
@@ -214,10 +215,10 @@ def _paper(epsilon: float, delta: float, k1: int) -> _Plan:
     )
 
 
-def _tight(epsilon: float, delta: float, k1: int, sketch: SRHT, d: int) -> _Plan:
+def _tight(epsilon: float, delta: float, k1: int, n: int, k2: int, d: int) -> _Plan:
     """The route and estimates of least predicted η² (flat and falling spectra), one Rényi sum converted once."""
     # Rows are guessed to be about as long as declared: a guess that steers the split, not the privacy.
-    problem = Problem(sketch.n_rows, d, epsilon, delta, sketch.sketch_size, row_energy=1.0)
+    problem = Problem(n, d, epsilon, delta, k2, row_energy=1.0)
     choice = least_added_variance(problem, routes_for(problem, "auto"), k1)
     uses = (k1, 0, int(choice.deviation_share > 0), int(choice.eigenvalue_share > 0))
     failures = ESTIMATE_SHARE * delta * (uses[2] + uses[3])
@@ -230,6 +231,7 @@ def _tight(epsilon: float, delta: float, k1: int, sketch: SRHT, d: int) -> _Plan
         gamma=gamma,
         epsilon=privacy.epsilon_of(events, delta),
         route=choice.route,
+        row_design=problem.row_design(choice.route),
         beta=0.0 if choice.route == "private" else problem.floor(gamma, choice.route).beta,
         m_bound=m_bound,
         deviation_noise=deviation_noise,

@@ -54,13 +54,14 @@ def _release_hessian(
     rounds = 1 if plan.switches.shared_sketch or not plan.k2 else plan.n_iter
     deviations, coherences = [0.0] * rounds, [0.0] * rounds
     if plan.k2:
-        sketches = [SRHT(plan.n_samples, plan.k2, seed=rng.derive_key(public_seed, "round", t)) for t in range(rounds)]
+        keys = [rng.derive_key(public_seed, "round", t) for t in range(rounds)]
+        sketches = [SRHT(plan.n_samples, plan.k2, seed=key, design=plan.row_design) for key in keys]
         sums, first_gradient = rows.sketch(sketches, plan.clip)
         grams = [gram_of(total, GRID * math.sqrt(plan.k2)) for total in sums]
         if plan.route == "private":
             deviations = rows.deviation(sketches, sums)
             coherences = [
-                spectral.deviation_sensitivity(sketch.coherence(), plan.n_samples, plan.k2, plan.n_columns)
+                spectral.deviation_sensitivity(sketch.coherence_bound(), plan.n_samples, plan.k2, plan.n_columns)
                 for sketch in sketches
             ]
     else:

@@ -14,6 +14,8 @@ import numpy as np
 from fastdp_dask import privacy
 from fastdp_dask.errors import ArgumentError
 from fastdp_dask.mechanisms.spectral import upward_shift
+from fastdp_dask.privacy import GaussianEvent, MixingEvent
+from fastdp_dask.sketch import low_coherence
 from fastdp_dask.sketch.blocks import next_power_of_two
 from fastdp_dask.solvers import predict
 
@@ -69,12 +71,40 @@ class Problem:
     rounds: int = 1
     estimate_always: bool = False
     row_energy: float = predict.ROW_ENERGY
+    algebraic_rows: bool = True
     _floors: dict[tuple[float, str], privacy.Floor] = field(default_factory=dict, compare=False, repr=False)
+    _factors: dict[tuple[int, float], float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def n_padded(self) -> int:
         """N."""
         return next_power_of_two(self.n_samples)
+
+    def factor(self, rows: int, share: float) -> float:
+        """c at which γ = c·sqrt(rows/(4·share)) and a Gaussian of c·sqrt(1/(2(1 − share))) use up the budget."""
+        if (rows, share) not in self._factors:
+            kept = 1 - FLOOR_SHARE - 2 * ESTIMATE_SHARE
+            self._factors[rows, share] = privacy.smallest_noise(
+                lambda c: privacy.compose(
+                    [
+                        MixingEvent(rows=rows, gamma=max(1.0 + 1e-9, c * math.sqrt(rows / (4 * share)))),
+                        GaussianEvent(noise_multiplier=c * math.sqrt(1 / (2 * (1 - share)))),
+                    ]
+                ),
+                self.epsilon,
+                self.delta * kept,
+                lower=1e-6,
+                upper=1e9,
+            )
+        return self._factors[rows, share]
+
+    def row_design(self, route: str) -> str:
+        """How the SRHT picks rows: by algebra where the private route gains from it and such rows exist.
+
+        The private route's proof holds for every choice of rows; that of the leverage route needs uniform ones.
+        """
+        algebraic = self.algebraic_rows and route == "private" and low_coherence.fits(self.n_padded, self.k2)
+        return "low_coherence" if algebraic else "uniform"
 
     def floor(self, gamma: float, route: str) -> privacy.Floor:
         """β for a route whose bound is public, with δ paid for every round."""
@@ -101,15 +131,14 @@ def choose(problem: Problem, routes: tuple[str, ...], settings: Iterator[Choice]
     """The setting of least predicted risk; the fewest rounds among those within 2 % of it.
 
     γ = c·sqrt(K/(4 s)) and noise multipliers c·sqrt(count/(2 s)) for a share s of one Rényi curve α/c², which is exact
-    as γ → ∞.
+    as γ → ∞; c is calibrated for each K at equal shares.
     """
     n, d = problem.n_samples, problem.n_columns
     eigenvalues = predict.spectra(n, d, problem.row_energy)
-    kept = 1 - FLOOR_SHARE - 2 * ESTIMATE_SHARE
-    c = math.sqrt(2.0) * privacy.calibrate_gaussian(problem.epsilon, problem.delta * kept)
     distortion = 0.0 if problem.k2 == problem.n_padded else d / problem.k2
     best: dict[int, tuple[float, Choice]] = {}
     for choice in settings:
+        c = problem.factor(choice.degrees, 0.5)
         gamma = max(1.01, c * math.sqrt(choice.degrees / (4 * choice.sketch_share)))
         added = predicted_added_variance(problem, choice, gamma, c, eigenvalues.min(axis=1))
         risk = predict.geometric_mean(
@@ -139,6 +168,8 @@ def predicted_added_variance(
     if choice.route == "private":
         typical = _SPREAD * math.sqrt(problem.n_padded / k2 * problem.row_energy)
         coherence = math.sqrt(2 * math.log(2 * problem.n_padded) / k2)
+        if problem.row_design("private") == "low_coherence":
+            coherence = low_coherence.coherence_bound(problem.n_padded, k2)
         w = c * math.sqrt(1 / (2 * choice.deviation_share))
         m_bound = typical + coherence * upward_shift(w, ESTIMATE_SHARE * problem.delta)
         beta = gamma * (1 + 2 * m_bound)
@@ -212,8 +243,7 @@ def least_added_variance(problem: Problem, routes: tuple[str, ...], rows: int) -
     to be about as long as declared.
     """
     smallest = predict.spectra(problem.n_samples, problem.n_columns, problem.row_energy).min(axis=1)
-    kept = 1 - FLOOR_SHARE - 2 * ESTIMATE_SHARE
-    c = math.sqrt(2.0) * privacy.calibrate_gaussian(problem.epsilon, problem.delta * kept)
+    c = problem.factor(rows, 0.8)
     best: tuple[float, Choice] | None = None
     for route in routes:
         for choice in _with_estimates(problem, Choice(1, rows, 0.0, route=route)):

@@ -39,6 +39,8 @@ class Switches:
         λ is estimated only when it is predicted to pay; off: always.
     no_pull : bool
         Drop the −η²θ term; off: keep it.
+    algebraic_rows : bool
+        Low-coherence rows for the private route; off: uniform rows.
     adaptive_steps : bool
         Steps by direction (`fastdp_dask.solvers.steps`); off: one constant damping.
     """
@@ -49,6 +51,7 @@ class Switches:
     joint_accounting: bool = True
     skip_estimate: bool = True
     no_pull: bool = True
+    algebraic_rows: bool = True
     adaptive_steps: bool = True
 
 
@@ -62,6 +65,8 @@ class PooledPlan(Plan):
         K, rows of all Gaussian sketches together.
     route : str
         How the deviation is bounded: "gram", "public", "leverage", "free" or "private".
+    row_design : str
+        "uniform" or "low_coherence": how the SRHT picks its rows.
     beta : float
         Floor of λ_min(ZᵀZ) + η² (for route "private": γ, to be multiplied by 1 + 2m̃).
     m_bound : float
@@ -82,6 +87,7 @@ class PooledPlan(Plan):
 
     degrees: int = 0
     route: str = ""
+    row_design: str = "uniform"
     beta: float = 0.0
     m_bound: float = math.inf
     deviation_noise: float = 0.0
@@ -144,7 +150,10 @@ def _make_plan(
     switches: Switches,
 ) -> PooledPlan:
     rounds = 1 if switches.shared_sketch else (n_iter or ITERATIONS[-1])
-    problem = Problem(n, d, epsilon, delta, k2, rounds, estimate_always=not switches.skip_estimate)
+    problem = Problem(
+        n, d, epsilon, delta, k2, rounds,
+        estimate_always=not switches.skip_estimate, algebraic_rows=switches.algebraic_rows,
+    )  # fmt: skip
     routes = pooled_choice.routes_for(problem, coherence)
     one_draw = switches.pooled and switches.shared_sketch
     grid = pooled_choice.settings(
@@ -178,6 +187,7 @@ def _make_plan(
         n_passes=T + int(choice.route == "private"),
         degrees=K,
         route=choice.route,
+        row_design=problem.row_design(choice.route),
         beta=gamma if choice.route == "private" else problem.floor(gamma, choice.route).beta,
         m_bound=problem.m_bound(choice.route),
         deviation_noise=deviation_noise,
