@@ -23,6 +23,7 @@ FLOORS = [
     {"run_folder", "solvers", "blocked", "data"},
     {"run_protocol"},
     {"linear_model", "fast_mix", "planning"},
+    {"audit"},
     {"commands"},
 ]
 PURE = {"errors", "_validate", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}

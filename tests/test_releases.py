@@ -245,14 +245,16 @@ def test_other_data_of_another_length_is_refused(tmp_path: Path) -> None:
         run(tmp_path, untouchable((401, 3)), untouchable((401,)))
 
 
-def test_modes_keep_others_out(tmp_path: Path) -> None:
-    os.chmod(tmp_path, 0o755)
+@pytest.mark.parametrize("exists", [False, True])
+def test_modes_keep_others_out(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "a" / "run"
+    if exists:
+        folder.mkdir(parents=True, mode=0o755)
     mask = os.umask(0)
     try:
-        run(tmp_path / "a" / "run")
+        run(folder)
     finally:
         os.umask(mask)
-    folder = tmp_path / "a" / "run"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert files == {"plan.json": 0o600, "releases.jsonl": 0o600, "model.json": 0o600}

@@ -110,7 +110,9 @@ def test_the_longest_rows_of_all_stay_within_one(d: int, fit_intercept: bool, dt
     for X in (corner, rim, rim * dtype(2), np.sign(rim)):
         for options in ({"bounds_X": (-1, 1)}, {"data_norm": 1.0}):
             scaling = declare(d, bounds_y=(0, 1), fit_intercept=fit_intercept, **options)
-            norms = squared_norms(scaling.rows(X, np.ones(40))[0])
+            rows, _ = scaling.rows(X, np.ones(40))
+            norms = squared_norms(rows)
+            assert np.abs(rows).max() <= GRID - 1  # what a block transform in int32 has room for
             assert max(norms) <= 2**32
     assert max(norms) > 0.99 * 2**32  # and the bound is not loose
 

@@ -10,9 +10,9 @@ import dask
 import numpy as np
 import pytest
 from helpers import PAPER, ReadCounter, chunked, fit, model, small_data
-from naive import DenseRows
+from naive import DenseRows, coherence, deviation
 
-from fastdp_dask import PrivacyLeakWarning, privacy, rng
+from fastdp_dask import SRHT, PrivacyLeakWarning, privacy, rng
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.errors import ArgumentError
 from fastdp_dask.releases import ReleaseLog
@@ -89,6 +89,35 @@ def test_loop_equals_its_dense_twin(k2: int) -> None:
     released = blocked.released
     needed = [plan.gamma * (1 + 2 * released[f"m_tilde_{t}"]) - released[f"lambda_tilde_{t}"] for t in range(3)]
     assert released["added_variance"] == max(0.0, *needed)
+
+
+def test_each_round_has_its_own_sketch_and_its_own_releases() -> None:
+    """Every release of the sketch steps, recomputed from the definitions and the seeded noise."""
+    X, y = small_data(200, 3)
+    rows = DenseRows(X, y, declare(3, bounds_X=(-1, 1), bounds_y=(-1, 1)))
+    # So little noise that X̃ᵀX̃/k1 shows which ZᵀZ it was made from.
+    plan = fast_ihm_paper.make_plan(200, 4, epsilon=1e6, delta=1e-3, n_iter=3, k1=40_000, k2=40)
+    with pytest.warns(PrivacyLeakWarning):
+        noise = rng.NoiseSource(1)
+    log = ReleaseLog()
+    fast_ihm_paper.solve(rows, plan, public_seed=3, noise=noise, releases=log)
+    sketches = [SRHT(200, 40, seed=rng.derive_key(3, "round", t)) for t in range(3)]
+    added = float(log.stored("added_variance"))
+    assert added > 0
+    for t, sketch in enumerate(sketches):
+        Z = sketch.to_dense() @ rows.rows
+        z = noise.stream(f"m_tilde_{t}").laplace()
+        shift = float(log.stored(f"m_tilde_{t}")) - deviation(sketch, rows.rows)
+        # Δ, with 2^-20 for the rounding of the deviation: never less.
+        used = shift / (plan.omega * (plan.tau - z))
+        assert coherence(sketch) < used < coherence(sketch) + 2.0**-19
+        covariance = Z.T @ Z + added * np.eye(4)
+        # k1 rows: the relative spread of an entry is below sqrt(2/40,000) = 0.0071; six of them.
+        scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        assert (np.abs(log.stored(f"hessian_{t}") - covariance) / scale).max() < 6 * 0.0071
+        other = sketches[t - 1].to_dense() @ rows.rows
+        assert (np.abs(other.T @ other + added * np.eye(4) - covariance) / scale).max() > 12 * 0.0071
+    assert len({sketch.seed for sketch in sketches}) == 3
 
 
 def test_with_a_vast_budget_it_is_least_squares() -> None:
