@@ -1,0 +1,71 @@
+"""`fastdp plan`: what a fit would do, before a single value is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastdp_dask import plan as make_plan
+from fastdp_dask.commands import tables
+from fastdp_dask.data import open_store
+from fastdp_dask.solvers.base import Plan
+
+
+def plan(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Store written by fastdp ingest.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget, > 0.")],
+    delta: Annotated[float, typer.Option(help="0 < delta < 1, well below 1/n; for example 1/n^2.")],
+    solver: Annotated[
+        str, typer.Option(help="auto, fastihm, ihm, adassp, linear_mixing or fast_linear_mixing.")
+    ] = "auto",
+    preset: Annotated[str, typer.Option(help="tight: least noise; paper: to the letter of the papers.")] = "tight",
+    n_iter: Annotated[int | None, typer.Option(help="Rounds T.")] = None,
+    k1: Annotated[int | None, typer.Option(help="Rows of a Gaussian sketch.")] = None,
+    k2: Annotated[int | None, typer.Option(help="Rows of the Hadamard sketch.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Show what a fit would do: passes, noise, where the budget goes, memory, predicted error.
+
+    Reads the store's shape and declared bounds, no data value.
+    """
+    store = open_store(data)
+    n, d = store.X.shape
+    made = make_plan(n, d, epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2)
+    chunk = max(store.X.chunks[0]) * d * store.X.dtype.itemsize
+    bytes_of = {
+        "read in each pass": store.X.nbytes + store.y.nbytes,
+        "largest chunk": chunk,
+        "partial result of the largest pass": _partial_bytes(made),
+        "driver": 2 * _partial_bytes(made) + 8 * 6 * made.n_columns**2,
+    }
+    low, high = store.declaration.bounds_y
+    risk = getattr(made, "predicted_risk", 0.0)
+    added_error = math.sqrt(risk) * (high - low) / 2 if risk else None
+    if as_json:
+        facts = {"bytes": bytes_of, "predicted_error_beyond_least_squares": added_error}
+        print(json.dumps({**asdict(made), **facts}, indent=1, default=str))
+        return
+    console = tables.console()
+    print(made.describe())
+    table = tables.table("bytes", ">MiB")
+    for what, amount in bytes_of.items():
+        table.add_row(what, f"{amount / 2**20:,.1f}")
+    tables.show(console, f"{n:,} rows in {store.X.numblocks[0]:,} chunks", table)
+    tables.show_budget(console, [(f"{made.solver}, {made.preset}", made)])
+    if added_error is not None:
+        print(
+            f"Predicted: error beyond least squares, in {store.declaration.target}, root mean square: about "
+            f"{added_error:.2g} (over a few guessed spectra; no value was read)."
+        )
+
+
+def _partial_bytes(plan: Plan) -> int:
+    """The largest partial result that a pass moves: k2 × d for each sketch, or d × d, in int64."""
+    sketches = plan.n_iter if plan.preset == "paper" else 1
+    rows = sketches * plan.k2 if plan.k2 else plan.n_columns
+    return 8 * plan.n_columns * (rows + 1)
