@@ -94,7 +94,7 @@ class Problem:
                 self.epsilon,
                 self.delta * kept,
                 lower=1e-6,
-                upper=1e9,
+                upper=1e60,
             )
         return self._factors[rows, share]
 
