@@ -160,15 +160,16 @@ class Tasks(Callback):  # type: ignore[misc]
         self.count += 1
 
 
+HUGE = np.longdouble("1e4000")  # an infinity in float64
 SIGNALLING = np.array([0x7F800001], dtype=np.uint32).view(np.float32)[0]
 BLANKS: list[tuple[Any, Any]] = [
-    (None, 0), (0, np.nan), (1234, np.nan), (1234, np.inf), (1234, SIGNALLING), (1234, 1e308),
+    (None, 0), (0, np.nan), (1234, np.nan), (1234, np.inf), (1234, SIGNALLING), (1234, 1e308), (1234, HUGE),
     (N - 1, -np.inf),
     (slice(300, 600), np.nan), (slice(None), np.nan),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "g"])
 def test_blank_and_hostile_records_change_nothing_that_can_be_seen(
     dtype: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
