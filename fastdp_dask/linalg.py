@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import lru_cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _SLAB_ROWS = 8192
 _FLOOR = 1e-14
@@ -20,7 +21,14 @@ def smallest_eigenvalue(gram: np.ndarray) -> float:
 
 def one_blas_thread() -> AbstractContextManager[object]:
     """BLAS and LAPACK on one thread each: how they split a product would otherwise show in its last bits."""
-    return threadpool_limits(limits=1, user_api="blas")
+    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    # Finding the loaded libraries takes milliseconds, setting their threads microseconds.
+    np.linalg.eigvalsh(np.eye(2))
+    return ThreadpoolController()
 
 
 def gram_of(sums: np.ndarray, scale: float) -> np.ndarray:
