@@ -21,7 +21,7 @@ def smallest_eigenvalue(gram: np.ndarray) -> float:
 
 def one_blas_thread() -> AbstractContextManager[object]:
     """BLAS and LAPACK on one thread each: how they split a product would otherwise show in its last bits."""
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)
