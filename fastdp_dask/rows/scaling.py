@@ -64,6 +64,11 @@ class Scaling:
             return 1 + int(self.fit_intercept)
         return int(np.count_nonzero(self.group < 0)) + self.n_groups + int(self.fit_intercept)
 
+    @property
+    def largest_entry(self) -> int:
+        """Bound on the absolute value of an entry of `rows`, in grid units."""
+        return entry_limit(self.parts) if self.radius is None else GRID - 1
+
     def rows(
         self, X: np.ndarray, y: np.ndarray, out: np.ndarray | None = None, target: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +83,15 @@ class Scaling:
         limit = entry_limit(self.parts)
         intercept = limit if self.fit_intercept else 0
         top = GRID / math.sqrt(self.parts)
-        if self.radius is None:
+        if self.radius is None and not self.n_groups:
+            factor = top / self.half
+            ends = ((side - self.center) * factor for side in (self.lower, self.upper))
+            lowest, highest = (np.clip(end, -limit, limit) for end in ends)
+            _row_kernels.scale_plain(
+                X, y, self.center, factor, lowest, highest, intercept,
+                *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
+            )  # fmt: skip
+        elif self.radius is None:
             _row_kernels.scale_bounded(
                 X, y, self.lower, self.upper, self.center, top / self.half, self.group, self.n_groups, limit,
                 intercept, *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
