@@ -84,16 +84,14 @@ class ReplayedRows:
 
 
 @contextmanager
-def one_thread_throughout() -> Iterator[None]:
-    """No other thread in small fits within: to enter the limit on BLAS anew, or a pool, takes longer than the fit."""
-    with linalg.one_blas_thread():
-        limits, pool = linalg.threadpool_limits, linalg.ThreadPoolExecutor
-        linalg.threadpool_limits = lambda **_: nullcontext()
-        linalg.ThreadPoolExecutor = _Serial  # type: ignore[misc, assignment]
-        try:
-            yield
-        finally:
-            linalg.threadpool_limits, linalg.ThreadPoolExecutor = limits, pool  # type: ignore[misc]
+def without_pools() -> Iterator[None]:
+    """Slabs of a product one after the other: to start threads takes longer than all of a small fit."""
+    genuine = linalg.ThreadPoolExecutor
+    linalg.ThreadPoolExecutor = _Serial  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        linalg.ThreadPoolExecutor = genuine  # type: ignore[misc]
 
 
 class _Serial(nullcontext["_Serial"]):

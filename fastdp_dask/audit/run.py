@@ -9,7 +9,7 @@ from typing import Any
 from fastdp_dask import _validate, rng
 from fastdp_dask.audit.bounds import CONFIDENCE, lower_bound
 from fastdp_dask.audit.mechanism import Mechanism, noise_for
-from fastdp_dask.audit.replay import one_thread_throughout
+from fastdp_dask.audit.replay import without_pools
 from fastdp_dask.audit.single import SINGLE
 from fastdp_dask.audit.whole import WHOLE
 
@@ -112,7 +112,7 @@ def audit(
 
 def _one(mechanism: Mechanism, runs: int, epsilon: float, delta: float, seed: int | None) -> AuditResult:
     made = max(_LEAST_RUNS, int(runs * mechanism.share))
-    with one_thread_throughout():
+    with without_pools():
         cases = mechanism.build(epsilon, delta)
         outcomes = []
         for number, (claim, sample) in enumerate(cases):

@@ -13,7 +13,7 @@ from scipy import stats
 from fastdp_dask import LinearRegression, PrivacyLeakWarning, fastmix, rng
 from fastdp_dask.audit import pairs, scores
 from fastdp_dask.audit.fastmix_step import fastmix_step
-from fastdp_dask.audit.replay import ReplayedRows, one_thread_throughout
+from fastdp_dask.audit.replay import ReplayedRows, without_pools
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.source import as_blocks
 from fastdp_dask.releases import ReleaseLog
@@ -48,7 +48,7 @@ def test_fit(solver: str, preset: str, k2: int | None) -> None:
     plan = dispatch.make_plan(dispatch.check_request(**options), 64, 1)
     rows = ReplayedRows(PAIR.X, PAIR.y, PAIR.scaling)
     for _ in range(2):  # the second run finds every pass remembered
-        with one_thread_throughout():
+        with without_pools():
             solution = dispatch.solve(rows, plan, public_seed=3, noise=rng.NoiseSource(4), releases=ReleaseLog())
         coefficients, _ = rows.scaling.to_user(solution.theta)
         np.testing.assert_array_equal(coefficients, model.coef_)
@@ -63,7 +63,7 @@ def test_fastmix(preset: str, k2: int) -> None:
     step = fastmix_step(np.zeros_like(PAIR.X), **options)
     rows = ReplayedRows(PAIR.X, PAIR.y, PAIR.scaling)
     for _ in range(2):
-        with one_thread_throughout():
+        with without_pools():
             again = step(rows, rng.NoiseSource(4))
         np.testing.assert_array_equal(again.sketch, released.sketch)
         assert (again.eta, again.m_tilde, again.lambda_tilde) == (released.eta, released.m_tilde, released.lambda_tilde)
