@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from fastdp_dask.rows.grid import MAX_BLOCK_ROWS
-from fastdp_dask.sketch.blocks import next_power_of_two
+from fastdp_dask.rows.grid import GRID
+from fastdp_dask.sketch.blocks import next_power_of_two, previous_power_of_two
 
 _MERGED_BYTES = 256 * 2**20
 
 
-def block_rows_for(chunk_rows: int, n_padded: int) -> int:
-    """b for a chunk: a power of two that does not dwarf it, at most 2^15 (int32) and N.
+def block_rows_for(
+    chunk_rows: int, n_padded: int, *, largest: int = GRID - 1, first: int = 0, gathered: int = 0
+) -> int:
+    """b for a chunk that starts at row `first`: a power of two ≤ N with b · largest < 2^31 (int32).
 
-    A chunk of m rows costs about (m/b)·(b·d·log2 b + k2·d): the larger b the fewer gathers, up to the chunk itself.
+    Each block that the chunk touches, if only in part, costs about b·(log2 b + 8) + 4·k2 operations per column; the
+    cheapest b is taken.  One block that covers the chunk is best where the chunk lies well, two halves or more where
+    it straddles an edge.
     """
-    return max(1, min(MAX_BLOCK_ROWS, n_padded, next_power_of_two(max(1, chunk_rows))))
+    rows = max(1, chunk_rows)
+    most = max(1, min(previous_power_of_two((2**31 - 1) // largest), n_padded, next_power_of_two(rows)))
+    sizes = [most >> k for k in range(4) if most >> k]
+
+    def cost(size: int) -> int:
+        touched = (first + rows - 1) // size - first // size + 1
+        return touched * (size * (size.bit_length() + 7) + 4 * gathered)
+
+    return min(sizes, key=cost)
 
 
 def merged_chunks(chunks: tuple[int, ...], row_bytes: int, partial_bytes: int) -> tuple[int, ...]:

@@ -17,39 +17,67 @@ from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.sketch.blocks import pieces
 from fastdp_dask.sketch.srht import SRHT
+from fastdp_dask.sketch.tiles import tile_rows
 
-_ROWS_AT_ONCE = 4096  # rows of a gradient pass scaled together: stays in cache
+_TILE_BYTES = 256 * 2**10  # scaled rows made, used and forgotten in the second-level cache
+_DIGIT = 32
+_ADJOINT_ROWS = 1 << 17
 
 
 def sketch_chunk(
     X: np.ndarray, y: np.ndarray, first: int, scaling: Scaling, sketches: Sequence[SRHT], clip: float, grid: float
 ) -> np.ndarray:
-    """sqrt(k2)·S_t X of this chunk for every sketch t, stacked, and last the row Σ_i x_i clip_C(y_i).
+    """sqrt(k2)·S_t X of this chunk for every sketch t, stacked, and last two digit rows of Σ_i x_i clip_C(y_i).
 
-    (Σ_t k2_t + 1, n_columns) int64, in grid units (sketch rows) and grid × residual grid units (last row).
+    (Σ_t k2_t + 2, n_columns) in grid units (sketch rows); `joined_digits` turns the last two rows into grid × residual
+    grid units.  int32 where m · largest entry < 2^31, so that no sum of this chunk can overflow, else int64.
     """
-    d = scaling.n_columns
-    sizes = [sketch.sketch_size for sketch in sketches]
-    out = np.zeros((sum(sizes) + 1, d), dtype=np.int64)
+    d, m = scaling.n_columns, X.shape[0]
+    fits = m * scaling.largest_entry < 2**31
+    ends = np.cumsum([0, *(sketch.sketch_size for sketch in sketches)])
+    shape, dtype = (int(ends[-1]) + 2, d), np.int32 if fits else np.int64
+    if m == 0:
+        return np.zeros(shape, dtype)
+    out = np.empty(shape, dtype)
+    gradient = np.zeros(d, dtype=np.int64)
     X, y = native(X), native_target(y)
-    size = block_rows_for(X.shape[0], sketches[0].n_padded) if X.shape[0] else 1
-    block = np.empty((size, d), dtype=np.int32)
-    rows, target = np.empty_like(block), np.empty(size)
-    theta = np.zeros(d)
-    for piece in pieces(first, first + X.shape[0], size):
-        here = slice(piece.first - first, piece.last - first)
-        inside = slice(piece.first - piece.origin, piece.last - piece.origin)
-        count = piece.last - piece.first
-        scaling.rows(X[here], y[here], rows[:count], target[:count])
-        _row_kernels.add_gradient(rows[:count], target[:count], theta, clip, grid, out[-1])
-        offset = 0
-        for sketch, rows_of in zip(sketches, sizes, strict=True):
-            block[: inside.start] = 0
-            block[inside] = rows[:count]
-            block[inside.stop :] = 0
-            sketch.add_block(out[offset : offset + rows_of], block, piece.index, piece.first, count)
-            offset += rows_of
+    padded, largest = sketches[0].n_padded, scaling.largest_entry
+    block = np.empty((block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1])), d), np.int32)
+    size, tile = block.shape[0], tile_rows(block)
+    # Of several sketches the second and later ones find the scaled rows of a whole block here; of one, a tile's.
+    rows = np.empty((size if len(sketches) > 1 else min(size, tile), d), np.int32)
+    target, theta = np.empty(tile), np.zeros(d)
+    for piece in pieces(first, first + m, size):
+        for t, sketch in enumerate(sketches):
+            bits = sketch.sign_bits(piece.first, piece.last - piece.first)
+            for start in range(piece.origin, piece.origin + size, tile):
+                low, high = max(start, piece.first), min(start + tile, piece.last)
+                at = start - piece.origin
+                if low >= high:
+                    block[at : at + tile] = 0
+                    continue
+                count = high - low
+                kept = rows[at : at + count] if len(sketches) > 1 else rows[:count]
+                if t == 0:
+                    scaling.rows(X[low - first : high - first], y[low - first : high - first], kept, target[:count])
+                    _row_kernels.add_gradient(kept, target[:count], theta, clip, grid, gradient)
+                signs = bits[low - piece.first : high - piece.first]
+                sketch.load_tile(block, at, at + tile, low - piece.origin, kept, signs)
+            sums = out[ends[t] : ends[t + 1]]
+            sketch.gather(sums, block, tile, piece.index, add=piece.first > first)
+    out[-2:] = split_digits(gradient)
     return out
+
+
+def split_digits(number: np.ndarray) -> np.ndarray:
+    """int64 (d,) as two rows (2, d) of digits in base 2^32, each within int32; sums of rows stand for sums."""
+    low = number.astype(np.int32).astype(np.int64)  # the last 32 bits, signed
+    return np.stack([low, (number - low) >> _DIGIT])
+
+
+def joined_digits(digits: np.ndarray) -> np.ndarray:
+    """int64 (d,) from a sum of rows that `split_digits` made."""
+    return np.asarray(digits[0] + (digits[1] << _DIGIT))
 
 
 def gradient_chunk(
@@ -59,8 +87,9 @@ def gradient_chunk(
     out = np.zeros((1, scaling.n_columns), dtype=np.int64)
     X, y = native(X), native_target(y)
     in_grid_units = theta / GRID
-    for start in range(0, X.shape[0], _ROWS_AT_ONCE):
-        rows, target = scaling.rows(X[start : start + _ROWS_AT_ONCE], y[start : start + _ROWS_AT_ONCE])
+    tiles = _Tiles(scaling)
+    for start in range(0, X.shape[0], tiles.most):
+        rows, target = tiles.rows(X[start : start + tiles.most], y[start : start + tiles.most])
         _row_kernels.add_gradient(rows, target, in_grid_units, clip, grid, out[0])
     return out
 
@@ -77,10 +106,11 @@ def gram_chunk(
     out = np.zeros((d + 1, d), dtype=np.int64)
     X, y = native(X), native_target(y)
     theta = np.zeros(d)
-    for start in range(0, X.shape[0], _ROWS_AT_ONCE):
-        rows, target = scaling.rows(X[start : start + _ROWS_AT_ONCE], y[start : start + _ROWS_AT_ONCE])
+    tiles = _Tiles(scaling)
+    for start in range(0, X.shape[0], tiles.most):
+        rows, target = tiles.rows(X[start : start + tiles.most], y[start : start + tiles.most])
         _row_kernels.add_gradient(rows, target, theta, clip, grid, out[-1])
-        exact = np.trunc(rows / 2.0**shift)
+        exact = np.trunc(rows / 2.0**shift) if shift else rows.astype(np.float64)
         out[:d] += (exact.T @ exact).astype(np.int64)
     return out
 
@@ -103,20 +133,38 @@ def deviation_chunk(
     X, y = native(X), native_target(y)
     if X.shape[0] == 0:
         return out
-    size = block_rows_for(X.shape[0], sketches[0].n_padded)
+    ends = np.cumsum([0, *(sketch.sketch_size for sketch in sketches)])
+    size = min(
+        block_rows_for(X.shape[0], sketches[0].n_padded, largest=1, first=first, gathered=int(ends[-1])), _ADJOINT_ROWS
+    )
     block = np.empty((size, scaling.n_columns), dtype=np.int64)
+    tiles = _Tiles(scaling)
     for piece in pieces(first, first + X.shape[0], size):
-        here = slice(piece.first - first, piece.last - first)
-        rows, _ = scaling.rows(X[here], y[here])
-        offset = 0
         for t, (sketch, unit) in enumerate(zip(sketches, units, strict=True)):
-            total = sums[offset : offset + sketch.sketch_size]
-            offset += sketch.sketch_size
+            total = sums[ends[t] : ends[t + 1]]
             if unit > 1:
                 total = total // int(unit)
-            sketch.adjoint_block(total, block, piece.index, piece.first, piece.last - piece.first)
-            largest = _row_kernels.largest_deviation(
-                block, unit, piece.first - piece.origin, rows, float(sketch.sketch_size)
-            )
-            out[0, t] = max(out[0, t], largest)
+            sketch.adjoint_block(total, block, piece.index)
+            bits = sketch.sign_bits(piece.first, piece.last - piece.first)
+            for start in range(piece.first, piece.last, tiles.most):
+                stop = min(start + tiles.most, piece.last)
+                rows, _ = tiles.rows(X[start - first : stop - first], y[start - first : stop - first])
+                signs = bits[start - piece.first : stop - piece.first]
+                squared = _row_kernels.largest_deviation(
+                    block, unit, start - piece.origin, signs, rows, float(sketch.sketch_size)
+                )
+                out[0, t] = max(out[0, t], squared)
     return out
+
+
+class _Tiles:
+    """Scaled rows, a tile at a time, in the same memory each time."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        self.most = min(4096, max(64, _TILE_BYTES // (4 * max(1, scaling.n_columns))))
+        self._scaling = scaling
+        self._rows = np.empty((self.most, scaling.n_columns), dtype=np.int32)
+        self._target = np.empty(self.most)
+
+    def rows(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._scaling.rows(X, y, self._rows[: len(X)], self._target[: len(X)])

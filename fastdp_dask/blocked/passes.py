@@ -25,6 +25,7 @@ from fastdp_dask.rows.with_target import WithTarget
 from fastdp_dask.sketch.srht import SRHT
 
 _SPLIT_EVERY = 8  # partials summed together at each level of the tree
+_SLAB_BYTES = 256 * 2**10
 
 
 class BlockedRows:
@@ -47,9 +48,7 @@ class BlockedRows:
         Passes over X so far.
     """
 
-    def __init__(
-        self, X: da.Array, y: da.Array | None, scaling: Scaling, progress: PassProgress = silent
-    ) -> None:
+    def __init__(self, X: da.Array, y: da.Array | None, scaling: Scaling, progress: PassProgress = silent) -> None:
         self.scaling = scaling
         self.n_rows = int(X.shape[0])
         self.n_passes = 0
@@ -73,17 +72,15 @@ class BlockedRows:
         """
         sizes = [sketch.sketch_size for sketch in sketches]
         grid = residual_grid(self.n_rows, clip)
-        kernel = partial(
-            kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid
-        )
-        rows, columns = sum(sizes) + 1, self.scaling.n_columns
+        kernel = partial(kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid)
+        rows, columns = sum(sizes) + 2, self.scaling.n_columns
         lazy, n_chunks = self._lazy(kernel, rows, columns, np.int64, np.add)
         with self._pass("sketch", n_chunks):
             (stays,) = dask.persist(lazy)
             total = np.asarray(stays.compute())
-        sums = np.split(total[:-1], np.cumsum(sizes)[:-1])
+        sums = np.split(total[:-2], np.cumsum(sizes)[:-1])
         self._sketched = (sums, stays)
-        return sums, total[-1] / (GRID * grid)
+        return sums, kernels.joined_digits(total[-2:]) / (GRID * grid)
 
     def deviation(self, sketches: Sequence[SRHT], sums: Sequence[np.ndarray]) -> list[float]:
         """m_t = max over all n record positions of ‖δ_i‖, δ_i = row i of S_tᵀ(S_t X) − X, blank records included.
@@ -203,11 +200,18 @@ def _as_it_is(block: np.ndarray, axis: Any = None, keepdims: bool = True) -> np.
 
 
 def _fold(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.ufunc) -> np.ndarray:
-    """Combine the partials of one node of the tree; integers, so in any order."""
+    """Combine the partials of one node of the tree; integers, so in any order.
+
+    Partials of 32 bits are summed in 64.  A slab at a time, so that the total of a slab stays in the cache.
+    """
     parts = list(_flatten(blocks))
-    total = parts[0].copy()
-    for part in parts[1:]:
-        combine(total, part, out=total)
+    total = np.empty(parts[0].shape, dtype=np.int64 if parts[0].dtype == np.int32 else parts[0].dtype)
+    step = max(1, _SLAB_BYTES // max(1, total[:1].nbytes))
+    for start in range(0, total.shape[0], step):
+        slab = total[start : start + step]
+        slab[...] = parts[0][start : start + step]
+        for part in parts[1:]:
+            combine(slab, part[start : start + step], out=slab)
     return total
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,8 @@ class Scaling:
         intercept = limit if self.fit_intercept else 0
         top = GRID / math.sqrt(self.parts)
         if self.radius is None and not self.n_groups:
-            factor = top / self.half
-            ends = ((side - self.center) * factor for side in (self.lower, self.upper))
-            lowest, highest = (np.clip(end, -limit, limit) for end in ends)
             _row_kernels.scale_plain(
-                X, y, self.center, factor, lowest, highest, intercept,
+                X, y, self.center, *self._factor_and_ends, intercept,
                 *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
             )  # fmt: skip
         elif self.radius is None:
@@ -102,6 +100,15 @@ class Scaling:
                 *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
             )  # fmt: skip
         return out, target
+
+    @cached_property
+    def _factor_and_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Grid units per unit of each feature, and the scaled bounds: kept, since `rows` is called for small tiles."""
+        factor = GRID / math.sqrt(self.parts) / self.half
+        limit = entry_limit(self.parts)
+        ends = ((side - self.center) * factor for side in (self.lower, self.upper))
+        lowest, highest = (np.clip(end, -limit, limit) for end in ends)
+        return factor, lowest, highest
 
     def to_user(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Coefficients in the user's units, (n_features,), and the intercept, from theta (n_columns,)."""

@@ -29,6 +29,11 @@ class WithTarget(Scaling):
         """d + 1."""
         return super().n_columns + 1
 
+    @property
+    def largest_entry(self) -> int:
+        """2^q − 1: a target may fill the grid."""
+        return GRID - 1
+
     def rows(
         self, X: np.ndarray, y: np.ndarray, out: np.ndarray | None = None, target: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:

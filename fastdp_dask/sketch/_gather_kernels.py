@@ -41,6 +41,21 @@ def gather_add(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int,
 
 
 @numba.njit(nogil=True, cache=True)
+def gather(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int, index: int) -> None:
+    """As `gather_add`, but `out` is written, not added to: its memory need not be cleared first."""
+    low = (1 << shift) - 1
+    columns = block.shape[1]
+    for i in range(rows.shape[0]):
+        source = rows[i] & low
+        if _odd_bits((rows[i] >> shift) & index):
+            for j in range(columns):
+                out[i, j] = -block[source, j]
+        else:
+            for j in range(columns):
+                out[i, j] = block[source, j]
+
+
+@numba.njit(nogil=True, cache=True)
 def scatter_add(block: np.ndarray, values: np.ndarray, rows: np.ndarray, shift: int, index: int) -> None:
     """block[j_i] += (−1)^popcount(q_i & index) · values[i]: the adjoint of `gather_add`.
 
@@ -56,6 +71,38 @@ def scatter_add(block: np.ndarray, values: np.ndarray, rows: np.ndarray, shift: 
         else:
             for j in range(columns):
                 block[target, j] += values[i, j]
+
+
+@numba.njit(nogil=True, cache=True)
+def scatter_tile(
+    block: np.ndarray, values: np.ndarray, rows: np.ndarray, order: np.ndarray, shift: int, index: int
+) -> None:
+    """As `scatter_add` for the sampled rows order[0], order[1], … alone, whose offsets lie in one tile of the block.
+
+    The tile stays in the second-level cache while it is filled and then transformed.
+    """
+    low = (1 << shift) - 1
+    columns = block.shape[1]
+    for i in order:
+        target = rows[i] & low
+        if _odd_bits((rows[i] >> shift) & index):
+            for j in range(columns):
+                block[target, j] -= values[i, j]
+        else:
+            for j in range(columns):
+                block[target, j] += values[i, j]
+
+
+@numba.njit(nogil=True, cache=True)
+def signed_copy(out: np.ndarray, first: int, rows: np.ndarray, bits: np.ndarray) -> None:
+    """out[first + i] = −rows[i] where bits[i] is 1, else rows[i]."""
+    for i in range(bits.shape[0]):
+        if bits[i]:
+            for j in range(rows.shape[1]):
+                out[first + i, j] = -rows[i, j]
+        else:
+            for j in range(rows.shape[1]):
+                out[first + i, j] = rows[i, j]
 
 
 @numba.njit(nogil=True, cache=True)

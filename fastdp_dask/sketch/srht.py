@@ -13,8 +13,9 @@ from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError
 from fastdp_dask.sketch import coherence as coherence_module
 from fastdp_dask.sketch import low_coherence
 from fastdp_dask.sketch._fwht_kernels import _fwht_rows as fwht_rows
-from fastdp_dask.sketch._gather_kernels import flip_rows, gather_add, scatter_add
+from fastdp_dask.sketch._gather_kernels import flip_rows, gather, gather_add, scatter_tile, signed_copy
 from fastdp_dask.sketch.blocks import next_power_of_two, pieces
+from fastdp_dask.sketch.tiles import join_tiles, tile_rows, transform_tile
 
 DEFAULT_BLOCK_ROWS = 1 << 14
 
@@ -118,13 +119,33 @@ class SRHT:
         fwht_rows(block)
         gather_add(sums, block, self.rows, size.bit_length() - 1, index)
 
-    def adjoint_block(self, sums: np.ndarray, block: np.ndarray, index: int, first: int, count: int) -> None:
-        """block := rows of (sqrt(k2)·S)ᵀ · sums that belong to block `index`; only first … first+count−1 signed."""
-        size = block.shape[0]
-        block[:] = 0
-        scatter_add(block, sums, self.rows, size.bit_length() - 1, index)
-        fwht_rows(block)
-        flip_rows(block, first - index * size, self.sign_bits(first, count))
+    def load_tile(self, block: np.ndarray, start: int, stop: int, at: int, rows: np.ndarray, bits: np.ndarray) -> None:
+        """Rows start … stop − 1 of `block` := H_t B times `rows`, which lie at `at` and below; zeros elsewhere.
+
+        `bits` are the sign bits of these rows.  When every tile is loaded the block is ready for `gather`.
+        """
+        block[start:at] = 0
+        signed_copy(block, at, rows, bits)
+        block[at + rows.shape[0] : stop] = 0
+        transform_tile(block, start, stop - start)
+
+    def gather(self, sums: np.ndarray, block: np.ndarray, tile: int, index: int, *, add: bool) -> None:
+        """sums := or += sqrt(k2) · S restricted to block `index`, times its rows; `block` holds its loaded tiles."""
+        join_tiles(block, tile)
+        (gather_add if add else gather)(sums, block, self.rows, block.shape[0].bit_length() - 1, index)
+
+    def adjoint_block(self, sums: np.ndarray, block: np.ndarray, index: int) -> None:
+        """block := rows of sqrt(k2) · H Pᵀ · sums that belong to block `index`; their signs, B, are the caller's."""
+        size, tile = block.shape[0], tile_rows(block)
+        shift = size.bit_length() - 1
+        order, edges = _by_tile(self, shift, tile)
+        for number, start in enumerate(range(0, size, tile)):
+            block[start : start + tile] = 0
+            here = order[edges[number] : edges[number + 1]]
+            if here.size:
+                scatter_tile(block, sums, self.rows, here, shift, index)
+                transform_tile(block, start, tile)
+        join_tiles(block, tile)
 
     # -- whole arrays ----------------------------------------------------------------------------------------
 
@@ -149,8 +170,9 @@ class SRHT:
         out = np.empty((self.n_rows, sums.shape[1]), dtype=sums.dtype)
         block = np.empty((self.block_rows, sums.shape[1]), dtype=sums.dtype)
         for piece in pieces(0, self.n_rows, self.block_rows):
-            self.adjoint_block(sums, block, piece.index, piece.first, piece.last - piece.first)
-            out[piece.first : piece.last] = block[piece.first - piece.origin : piece.last - piece.origin]
+            self.adjoint_block(sums, block, piece.index)
+            rows = block[piece.first - piece.origin : piece.last - piece.origin]
+            signed_copy(out, piece.first, rows, self.sign_bits(piece.first, len(rows)))
         return out / np.sqrt(self.sketch_size)
 
     def to_dense(self) -> np.ndarray:
@@ -180,6 +202,15 @@ def _sampled_rows(seed: int, n_padded: int, sketch_size: int, design: str) -> np
         rows = rng.distinct_indices(key, n_padded, sketch_size)
     rows.setflags(write=False)
     return rows
+
+
+@lru_cache(maxsize=16)
+def _by_tile(sketch: SRHT, shift: int, tile: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sampled rows by their offset in a block, and where in that order the tiles begin and the last one ends."""
+    offsets = sketch.rows & ((1 << shift) - 1)
+    order = np.argsort(offsets, kind="stable")
+    edges = np.searchsorted(offsets[order], np.arange(0, (1 << shift) + 1, tile))
+    return order, edges
 
 
 def _as_matrix(value: Any, rows: int, name: str) -> np.ndarray:
