@@ -51,6 +51,14 @@ def positive(name: str, value: Any, hint: str = "Pass a finite number above zero
     return number
 
 
+def not_negative(name: str, value: Any, hint: str = "Pass a finite number, zero or above.") -> float:
+    """Return `value` as a finite float >= 0."""
+    number = _number(name, value, "a finite number >= 0", hint)
+    if not (math.isfinite(number) and number >= 0):
+        raise ArgumentError(f"{name} must be a finite number >= 0, got {name}={number!r}. {hint}")
+    return number
+
+
 def count(name: str, value: Any, *, minimum: int = 1, hint: str = "Pass a whole number.") -> int:
     """Return `value` as an int >= `minimum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -16,6 +16,7 @@ from fastdp_dask.privacy.events import (
     epsilon_of,
     event_from_dict,
 )
+from fastdp_dask.privacy.exact import certified_epsilon, mixing_delta, mixing_epsilon
 from fastdp_dask.privacy.floors import (
     beta_free,
     beta_leverage,
@@ -40,6 +41,7 @@ __all__ = [
     "beta_public",
     "calibrate_gamma",
     "calibrate_gaussian",
+    "certified_epsilon",
     "choose_floor",
     "coherence_bound_public",
     "coherence_bound_uniform",
@@ -52,6 +54,8 @@ __all__ = [
     "gaussian_rdp",
     "laplace_rdp",
     "leverage_bound",
+    "mixing_delta",
+    "mixing_epsilon",
     "mixing_rdp",
     "rdp_to_epsilon",
     "smallest_noise",

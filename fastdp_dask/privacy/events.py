@@ -222,15 +222,26 @@ def epsilon_of(events: Iterable[Event], delta: float) -> float:
     complement has at most the summed probability.
     """
     merged = _merge(events)
+    return rdp_to_epsilon(compose(merged), delta_left(merged, delta))
+
+
+def delta_left(events: Iterable[Event], delta: float) -> float:
+    """What remains of a total delta after the failure events are paid, in exact arithmetic, rounded down.
+
+    Raises
+    ------
+    ArgumentError
+        delta is out of range, or nothing is left.
+    """
     total = Fraction(check_delta(delta))
-    spent = sum((Fraction(e.delta) * e.count for e in merged if isinstance(e, FailureEvent)), Fraction(0))
+    spent = sum((Fraction(e.delta) * e.count for e in events if isinstance(e, FailureEvent)), Fraction(0))
     left = _float_below(total - spent)
     if left <= 0.0:
         raise ArgumentError(
             f"delta must exceed the failure probabilities, which sum to {float(spent):.6g}, got "
             f"delta={float(total)!r}. Raise delta or make the failures rarer."
         )
-    return rdp_to_epsilon(compose(merged), left)
+    return left
 
 
 def _merge(events: Iterable[Event]) -> tuple[Event, ...]:
