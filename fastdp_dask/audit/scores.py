@@ -50,3 +50,12 @@ def change(values: np.ndarray) -> np.ndarray:
     Zero, or free of noise, when two rounds used the same noise.
     """
     return np.abs(np.diff(values, axis=1)).sum(axis=tuple(range(2, values.ndim)))
+
+
+def change_ratio(values: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """How much better `first` than `second` foretells the changes between rounds, (runs, T, d) each → (runs, T − 1).
+
+    log of the ratio of the distances: without bound when noise common to two rounds drops out of their difference.
+    """
+    off_first, off_second = (change(values - mean) for mean in (first, second))
+    return np.log(off_second + _LEAST) - np.log(off_first + _LEAST)

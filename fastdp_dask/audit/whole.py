@@ -172,7 +172,8 @@ def _scores_of(
     for t in range(plan.n_iter):
         stepped += scores.gaussian_ratio(gradients[:, t], means[:, 0, t], means[:, 1, t], scale)
     numbers = [values.reshape(len(logs), -1) for values in stored.values()]
-    columns = [mixed + stepped, mixed, stepped, *numbers, scores.change(hessians), scores.change(gradients)]
+    changes = [scores.change(hessians), scores.change_ratio(gradients, means[:, 0], means[:, 1])]
+    columns = [mixed + stepped, mixed, stepped, *numbers, *changes]
     return np.column_stack(columns)
 
 

@@ -96,4 +96,9 @@ def test_likelihood_ratios_against_densities() -> None:
     np.testing.assert_allclose(scores.gaussian_ratio(v, mean, np.zeros(3), 1.7), here, rtol=1e-9)
     steps = scores.change(np.arange(12.0).reshape(2, 3, 2) ** 2)
     np.testing.assert_array_equal(steps, [[4 + 8, 12 + 16], [28 + 32, 36 + 40]])
+    exact = np.arange(12.0).reshape(2, 3, 2)
+    np.testing.assert_allclose(
+        scores.change_ratio(exact + v[:2, None, :2], exact, exact * 2), np.log(4 / 1e-12), atol=0.01
+    )
+    np.testing.assert_allclose(scores.change_ratio(exact, exact * 2, exact * 3), np.log(2), atol=1e-6)
     assert math.isfinite(scores.wishart_ratio(W, 6, first, np.zeros((2, 2)), 0.0).sum())

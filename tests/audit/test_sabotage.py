@@ -105,7 +105,8 @@ def test_clip_after_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not audited("gradient", 60_000).holds
 
 
-def test_one_noise_for_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mechanism", ["ihm", "fastihm-tight", "fastihm-paper"])
+def test_one_noise_for_two_rounds(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = rng.NoiseSource.stream
     monkeypatch.setattr(rng.NoiseSource, "stream", lambda self, name: genuine(self, name.rstrip("0123456789")))
-    assert not audited("ihm").holds
+    assert not audited(mechanism, 12_000).holds
