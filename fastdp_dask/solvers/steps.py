@@ -52,7 +52,8 @@ def stein_eigenvalues(values: np.ndarray, degrees: int) -> tuple[np.ndarray, np.
         first = pools.pop(0)
         pools[0] = [a + b for a, b in zip(pools[0], first, strict=True)]
     sizes = np.array([int(pool[2]) for pool in pools])
-    levels = np.array([pool[0] / max(pool[1], 1.0) for pool in pools])
+    # A weight below 1 would lift its pool beyond all reason; what that lowers stays ascending.
+    levels = np.maximum.accumulate([pool[0] / max(pool[1], 1.0) for pool in pools])
     return np.repeat(levels, sizes), np.repeat(sizes, sizes)
 
 
@@ -87,6 +88,7 @@ class AdaptiveSteps:
     noise: float
     distortion: float = 0.0
 
+    @np.errstate(all="ignore")  # no warning may depend on what the data released; `bounded` ends what overflows
     def __post_init__(self) -> None:
         d = self.hessian.shape[0]
         values, self._basis = np.linalg.eigh((self.hessian + self.hessian.T) / 2)
@@ -101,6 +103,7 @@ class AdaptiveSteps:
         self._step_noise = (self.noise / self._scale) ** 2
         self._expected: np.ndarray | None = None
 
+    @np.errstate(all="ignore")
     def step(self, gradient: np.ndarray) -> np.ndarray:
         """The update of θ for a released gradient, both (d,)."""
         d = gradient.shape[0]
