@@ -15,11 +15,11 @@ from fastdp_dask.blocked.source import native, native_target
 from fastdp_dask.rows import _row_kernels
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling
-from fastdp_dask.sketch.blocks import pieces
+from fastdp_dask.sketch.blocks import pieces, previous_power_of_two
 from fastdp_dask.sketch.srht import SRHT
 from fastdp_dask.sketch.tiles import tile_rows
 
-_TILE_BYTES = 256 * 2**10  # scaled rows made, used and forgotten in the second-level cache
+_TILE_BYTES = 2**20  # scaled rows made, used and forgotten in the caches; much smaller ones cost calls
 _DIGIT = 32
 _ADJOINT_ROWS = 1 << 17
 
@@ -44,17 +44,18 @@ def sketch_chunk(
     padded, largest = sketches[0].n_padded, scaling.largest_entry
     block = np.empty((block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1])), d), np.int32)
     size, tile = block.shape[0], tile_rows(block)
-    # Of several sketches the second and later ones find the scaled rows of a whole block here; of one, a tile's.
-    rows = np.empty((size if len(sketches) > 1 else min(size, tile), d), np.int32)
-    target, theta = np.empty(tile), np.zeros(d)
+    step = min(size, max(tile, previous_power_of_two(max(1, _TILE_BYTES // (4 * d)))))
+    # Of several sketches the second and later ones find the scaled rows of a whole block here; of one, of a step.
+    rows = np.empty((size if len(sketches) > 1 else step, d), np.int32)
+    target, theta = np.empty(step), np.zeros(d)
     for piece in pieces(first, first + m, size):
         for t, sketch in enumerate(sketches):
             bits = sketch.sign_bits(piece.first, piece.last - piece.first)
-            for start in range(piece.origin, piece.origin + size, tile):
-                low, high = max(start, piece.first), min(start + tile, piece.last)
+            for start in range(piece.origin, piece.origin + size, step):
+                low, high = max(start, piece.first), min(start + step, piece.last)
                 at = start - piece.origin
                 if low >= high:
-                    block[at : at + tile] = 0
+                    block[at : at + step] = 0
                     continue
                 count = high - low
                 kept = rows[at : at + count] if len(sketches) > 1 else rows[:count]
@@ -62,7 +63,7 @@ def sketch_chunk(
                     scaling.rows(X[low - first : high - first], y[low - first : high - first], kept, target[:count])
                     _row_kernels.add_gradient(kept, target[:count], theta, clip, grid, gradient)
                 signs = bits[low - piece.first : high - piece.first]
-                sketch.load_tile(block, at, at + tile, low - piece.origin, kept, signs)
+                sketch.load_tiles(block, at, at + step, tile, low - piece.origin, kept, signs)
             sums = out[ends[t] : ends[t + 1]]
             sketch.gather(sums, block, tile, piece.index, add=piece.first > first)
     out[-2:] = split_digits(gradient)

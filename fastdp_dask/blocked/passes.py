@@ -22,10 +22,11 @@ from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.rows.with_target import WithTarget
+from fastdp_dask.sketch._gather_kernels import add_narrow
 from fastdp_dask.sketch.srht import SRHT
 
 _SPLIT_EVERY = 8  # partials summed together at each level of the tree
-_SLAB_BYTES = 256 * 2**10
+_SLAB = 1 << 14  # numbers added together: 128 KiB of totals
 
 
 class BlockedRows:
@@ -202,16 +203,26 @@ def _as_it_is(block: np.ndarray, axis: Any = None, keepdims: bool = True) -> np.
 def _fold(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.ufunc) -> np.ndarray:
     """Combine the partials of one node of the tree; integers, so in any order.
 
-    Partials of 32 bits are summed in 64.  A slab at a time, so that the total of a slab stays in the cache.
+    Partials of 32 bits are summed in 64, a slab at a time, so that the total of a slab stays in the cache.
     """
     parts = list(_flatten(blocks))
-    total = np.empty(parts[0].shape, dtype=np.int64 if parts[0].dtype == np.int32 else parts[0].dtype)
-    step = max(1, _SLAB_BYTES // max(1, total[:1].nbytes))
-    for start in range(0, total.shape[0], step):
-        slab = total[start : start + step]
-        slab[...] = parts[0][start : start + step]
-        for part in parts[1:]:
-            combine(slab, part[start : start + step], out=slab)
+    if all(part.dtype == np.int32 for part in parts):
+        return _wide_sum(parts)
+    total = parts[0].copy()
+    for part in parts[1:]:
+        combine(total, part, out=total)
+    return total
+
+
+def _wide_sum(parts: list[np.ndarray]) -> np.ndarray:
+    flat = [part.reshape(-1).view() for part in parts]
+    for part in flat:
+        part.flags.writeable = False  # as arrays that came from another worker are: one compiled variant
+    total = np.zeros(parts[0].shape, dtype=np.int64)
+    sums = total.reshape(-1)
+    for start in range(0, sums.size, _SLAB):
+        for part in flat:
+            add_narrow(sums[start : start + _SLAB], part[start : start + _SLAB])
     return total
 
 

@@ -58,14 +58,14 @@ class Scaling:
         """d, the columns of the scaled rows: features and the intercept."""
         return self.n_features + int(self.fit_intercept)
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """c²: numeric columns + groups + intercept (1 or 2 with `data_norm`)."""
         if self.radius is not None:
             return 1 + int(self.fit_intercept)
         return int(np.count_nonzero(self.group < 0)) + self.n_groups + int(self.fit_intercept)
 
-    @property
+    @cached_property
     def largest_entry(self) -> int:
         """Bound on the absolute value of an entry of `rows`, in grid units."""
         return entry_limit(self.parts) if self.radius is None else GRID - 1
@@ -81,9 +81,8 @@ class Scaling:
         m = X.shape[0]
         out = np.empty((m, self.n_columns), dtype=np.int32) if out is None else out
         target = np.empty(m, dtype=np.float64) if target is None else target
-        limit = entry_limit(self.parts)
+        limit, top = self._limit_and_top
         intercept = limit if self.fit_intercept else 0
-        top = GRID / math.sqrt(self.parts)
         if self.radius is None and not self.n_groups:
             _row_kernels.scale_plain(
                 X, y, self.center, *self._factor_and_ends, intercept,
@@ -102,10 +101,14 @@ class Scaling:
         return out, target
 
     @cached_property
+    def _limit_and_top(self) -> tuple[int, float]:
+        return entry_limit(self.parts), GRID / math.sqrt(self.parts)
+
+    @cached_property
     def _factor_and_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Grid units per unit of each feature, and the scaled bounds: kept, since `rows` is called for small tiles."""
-        factor = GRID / math.sqrt(self.parts) / self.half
-        limit = entry_limit(self.parts)
+        limit, top = self._limit_and_top
+        factor = top / self.half
         ends = ((side - self.center) * factor for side in (self.lower, self.upper))
         lowest, highest = (np.clip(end, -limit, limit) for end in ends)
         return factor, lowest, highest

@@ -15,7 +15,7 @@ from fastdp_dask.sketch import low_coherence
 from fastdp_dask.sketch._fwht_kernels import _fwht_rows as fwht_rows
 from fastdp_dask.sketch._gather_kernels import flip_rows, gather, gather_add, scatter_tile, signed_copy
 from fastdp_dask.sketch.blocks import next_power_of_two, pieces
-from fastdp_dask.sketch.tiles import join_tiles, tile_rows, transform_tile
+from fastdp_dask.sketch.tiles import join_tiles, tile_rows, transform_tiles
 
 DEFAULT_BLOCK_ROWS = 1 << 14
 
@@ -119,15 +119,17 @@ class SRHT:
         fwht_rows(block)
         gather_add(sums, block, self.rows, size.bit_length() - 1, index)
 
-    def load_tile(self, block: np.ndarray, start: int, stop: int, at: int, rows: np.ndarray, bits: np.ndarray) -> None:
-        """Rows start … stop − 1 of `block` := H_t B times `rows`, which lie at `at` and below; zeros elsewhere.
+    def load_tiles(
+        self, block: np.ndarray, start: int, stop: int, tile: int, at: int, rows: np.ndarray, bits: np.ndarray
+    ) -> None:
+        """Each tile of rows start … stop − 1 of `block` := H_t B times `rows`, which lie at `at` and below; else zeros.
 
         `bits` are the sign bits of these rows.  When every tile is loaded the block is ready for `gather`.
         """
         block[start:at] = 0
         signed_copy(block, at, rows, bits)
         block[at + rows.shape[0] : stop] = 0
-        transform_tile(block, start, stop - start)
+        transform_tiles(block, start, stop, tile)
 
     def gather(self, sums: np.ndarray, block: np.ndarray, tile: int, index: int, *, add: bool) -> None:
         """sums := or += sqrt(k2) · S restricted to block `index`, times its rows; `block` holds its loaded tiles."""
@@ -144,7 +146,7 @@ class SRHT:
             here = order[edges[number] : edges[number + 1]]
             if here.size:
                 scatter_tile(block, sums, self.rows, here, shift, index)
-                transform_tile(block, start, tile)
+                transform_tiles(block, start, start + tile, tile)
         join_tiles(block, tile)
 
     # -- whole arrays ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ H_b = (H_{b/t} ⊗ I_t)(I_{b/t} ⊗ H_t): first each tile of t rows by itself, t
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from fastdp_dask.sketch._fwht_kernels import _all_stages, _high_sweeps, _low_rows
@@ -16,10 +17,17 @@ def tile_rows(block: np.ndarray) -> int:
     return int(_low_rows(np.uintp(rows), np.uintp(max(1, columns)), np.uintp(block.itemsize)))
 
 
-def transform_tile(block: np.ndarray, start: int, tile: int) -> None:
-    """Rows start … start + t − 1 of `block` := H_t times them."""
-    columns = block.shape[1]
-    _all_stages(block.reshape(-1), np.uintp(start * columns), np.uintp(tile), np.uintp(columns))
+def transform_tiles(block: np.ndarray, start: int, stop: int, tile: int) -> None:
+    """Each tile between rows `start` and `stop` of `block` := H_t times it."""
+    _transform_tiles(block, np.uintp(start), np.uintp(stop), np.uintp(tile))
+
+
+@numba.njit(nogil=True, cache=True)
+def _transform_tiles(block: np.ndarray, start: int, stop: int, tile: int) -> None:
+    columns = np.uintp(block.shape[1])
+    flat = block.reshape(-1)
+    for row in range(start, stop, tile):
+        _all_stages(flat, row * columns, tile, columns)
 
 
 def join_tiles(block: np.ndarray, tile: int) -> None:
