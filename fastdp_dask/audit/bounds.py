@@ -96,7 +96,10 @@ def lower_bound(found: Sequence[tuple[Claim, Outcomes]], confidence: float = CON
 def _converted(claim: Claim, factor: float) -> float:
     if factor <= 0:
         return 0.0
-    return rdp_to_epsilon(lambda alpha: factor * np.asarray(claim.curve(alpha)), claim.delta - claim.failure)
+    left = claim.delta - claim.failure
+    found = rdp_to_epsilon(lambda alpha: factor * np.asarray(claim.curve(alpha)), left)
+    # A claim from a sharper account than its curve is refuted only where the curve itself is: in proportion.
+    return found * min(1.0, claim.epsilon / rdp_to_epsilon(claim.curve, left))
 
 
 def _events(

@@ -50,6 +50,17 @@ def test_a_gaussian_at_its_claim_stays_within_and_comes_near() -> None:
     assert found.direct < 0.9 * found.curve
 
 
+def test_a_claim_sharper_than_its_curve_is_refuted_only_with_the_curve() -> None:
+    outcomes = gaussian_runs(1.0, 2.0, 100_000, 11), gaussian_runs(0.0, 2.0, 100_000, 12)
+    sharp = Claim(0.7 * CLAIM.epsilon, 1e-5, CURVE)
+    found, plain = (lower_bound([(claim, outcomes)]) for claim in (sharp, CLAIM))
+    assert plain.curve > sharp.epsilon  # what the curve alone would say
+    assert found.curve == pytest.approx(0.7 * plain.curve, rel=1e-9)
+    assert found.curve < sharp.epsilon
+    loose = Claim(1.5 * CLAIM.epsilon, 1e-5, CURVE)
+    assert lower_bound([(loose, outcomes)]).curve == plain.curve
+
+
 def test_half_the_noise_is_refuted() -> None:
     found = lower_bound([(CLAIM, (gaussian_runs(1.0, 1.0, 20_000, 3), gaussian_runs(0.0, 1.0, 20_000, 4)))])
     assert found.epsilon > 1.2 * CLAIM.epsilon
