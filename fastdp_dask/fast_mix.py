@@ -19,7 +19,7 @@ from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import declare
 from fastdp_dask.sketch.blocks import next_power_of_two
 from fastdp_dask.sketch.srht import SRHT
-from fastdp_dask.solvers.calibrate import calibrated, events_of
+from fastdp_dask.solvers.calibrate import calibrated, events_of, spent
 from fastdp_dask.solvers.pooled_choice import ESTIMATE_SHARE, Problem, least_added_variance, routes_for
 
 _PRESETS = ("tight", "paper")
@@ -224,12 +224,15 @@ def _tight(epsilon: float, delta: float, k1: int, n: int, k2: int, d: int) -> _P
     failures = ESTIMATE_SHARE * delta * (uses[2] + uses[3])
     if choice.route != "private":
         failures += problem.floor(2.0, choice.route).failure_delta
-    gamma, _, deviation_noise, eigenvalue_noise = calibrated(choice, uses, epsilon, delta - failures)
+    accounting = "renyi" if uses[2] or uses[3] else "exact"  # exact only where η² is fixed before any release
+    gamma, _, deviation_noise, eigenvalue_noise = calibrated(
+        choice, uses, epsilon, delta - failures, accounting=accounting
+    )
     events = events_of(gamma, (0.0, deviation_noise, eigenvalue_noise), uses, failures)
     m_bound = problem.m_bound(choice.route)
     return _Plan(
         gamma=gamma,
-        epsilon=privacy.epsilon_of(events, delta),
+        epsilon=spent(events, delta, accounting),
         route=choice.route,
         row_design=problem.row_design(choice.route),
         beta=0.0 if choice.route == "private" else problem.floor(gamma, choice.route).beta,

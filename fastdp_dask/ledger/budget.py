@@ -13,7 +13,7 @@ from fastdp_dask.ledger.amounts import NOTHING, Amount, ExactAmount, exact, text
 from fastdp_dask.ledger.layout import State
 from fastdp_dask.ledger.records import Charge, check_name
 from fastdp_dask.ledger.store import LedgerStore
-from fastdp_dask.privacy import Event, epsilon_of
+from fastdp_dask.privacy import Event, certified_epsilon
 
 
 class Ledger:
@@ -141,7 +141,7 @@ class Ledger:
         """
         state = self.state()
         for charge in state.charges:
-            if charge.events and epsilon_of(charge.events, charge.delta) > charge.epsilon:
+            if charge.events and certified_epsilon(charge.events, charge.delta) > charge.epsilon:
                 raise LedgerError(
                     f"ledger {self.path}: charge {charge.number} must cover its mechanisms, got less than they cost. "
                     "It was accounted by another version; treat the budget as overspent until it is explained."
@@ -234,7 +234,7 @@ def _resolved(path: Any) -> Path:
 def _checked_events(events: Iterable[Event], amount: ExactAmount) -> tuple[Event, ...]:
     listed: Sequence[Event] = tuple(events)
     if listed:
-        cost = epsilon_of(listed, float(amount.delta))
+        cost = certified_epsilon(listed, float(amount.delta))
         if cost > float(amount.epsilon):
             raise ArgumentError(
                 f"epsilon must cover the events, which cost {cost!r} at this delta, got "

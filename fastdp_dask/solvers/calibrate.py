@@ -1,9 +1,11 @@
-"""The noise of a pooled fit: one common factor on all its noises, calibrated on one Rényi sum."""
+"""The noise of a pooled fit: one common factor on all its noises, calibrated on one account."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from scipy.optimize import brentq
 
 from fastdp_dask import privacy
 from fastdp_dask.privacy import Event, FailureEvent, GaussianEvent, MixingEvent
@@ -24,13 +26,14 @@ def calibrated(
     *,
     tight_curve: bool = True,
     joint: bool = True,
+    accounting: str = "renyi",
 ) -> tuple[float, float, float, float]:
     """γ and the noise multipliers of gradients, deviation and eigenvalue, in this order.
 
     Their unscaled values follow from the choice's shares: a mechanism with Rényi curve near α/c² takes share s at
     γ = c·sqrt(rows/(4s)) or noise multiplier c·sqrt(count/(2s)).  One factor c scales them all, the least at which
-    the Rényi sum converts to at most epsilon at delta.  With joint=False each part is converted by itself, at its
-    share of (ε, δ).
+    the account of all events, "renyi" or "exact" (see `spent`), comes to at most epsilon at delta.  With joint=False
+    each part is converted by itself, at its share of (ε, δ), by its Rényi curve.
     """
     shares = (choice.sketch_share, choice.gradient_share, choice.deviation_share, choice.eigenvalue_share)
     least = _GAMMA_LEAST if tight_curve else 25 / 8 * _GAMMA_LEAST
@@ -48,7 +51,10 @@ def calibrated(
         return events_of(gamma, tuple(multipliers), uses, 0.0, tight_curve=tight_curve)
 
     if joint:
-        return scaled(_least_factor(lambda factor: privacy.compose(curves(factor)), epsilon, delta))
+        least_factor = _least_factor(lambda factor: privacy.compose(curves(factor)), epsilon, delta)
+        if accounting == "exact":
+            least_factor = _least_exact_factor(curves, least_factor, epsilon, delta)
+        return scaled(least_factor)
     # ε falls with the square root of a Rényi share: each part by itself at that share of (ε, δ).
     roots = [math.sqrt(share) for share in shares if share > 0]
     factors = [
@@ -63,6 +69,33 @@ def calibrated(
 
 def _least_factor(curve_of_factor: Callable[[float], RenyiCurve], epsilon: float, delta: float) -> float:
     return privacy.smallest_noise(curve_of_factor, epsilon, delta * (1 - 2.0**-40), lower=1e-6, upper=1e60)
+
+
+def _least_exact_factor(
+    events_at: Callable[[float], tuple[Event, ...]], renyi: float, epsilon: float, delta: float
+) -> float:
+    """The least factor, to about 1e-6, whose exact account was itself found to be within epsilon; at most `renyi`."""
+    target, delta = epsilon * (1 - 2.0**-26), delta * (1 - 2.0**-40)
+
+    def excess(position: float) -> float:
+        return privacy.certified_epsilon(events_at(renyi * math.exp(position)), delta) / target - 1.0
+
+    lowest = -0.25
+    while excess(lowest) <= 0.0:  # far below the Rényi sum only for a handful of rows
+        if lowest < -8.0:
+            return renyi * math.exp(lowest)
+        lowest *= 2.0
+    if excess(0.0) > 0.0:
+        return renyi
+    position, step = float(brentq(excess, lowest, 0.0, xtol=1e-6, rtol=1e-6)), 1e-6
+    while excess(position) > 0.0:  # the root may lie on either side
+        position, step = min(position + step, 0.0), 2 * step
+    return renyi * math.exp(position)
+
+
+def spent(events: Iterable[Event], delta: float, accounting: str) -> float:
+    """ε of all events at a total delta: "exact" by `privacy.certified_epsilon`, "renyi" by `privacy.epsilon_of`."""
+    return privacy.certified_epsilon(events, delta) if accounting == "exact" else privacy.epsilon_of(events, delta)
 
 
 def _part(curves: Callable[[float], tuple[Event, ...]], which: int) -> Callable[[float], RenyiCurve]:

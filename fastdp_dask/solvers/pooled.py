@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastdp_dask import privacy, rng
+from fastdp_dask import rng
 from fastdp_dask.linalg import bounded, gram_of, smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms import spectral
 from fastdp_dask.mechanisms.wishart import wishart
@@ -16,6 +16,7 @@ from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.sketch.srht import SRHT
 from fastdp_dask.solvers.base import Solution
+from fastdp_dask.solvers.calibrate import spent
 from fastdp_dask.solvers.common import release_gradient
 from fastdp_dask.solvers.pooled_plan import PooledPlan
 from fastdp_dask.solvers.steps import AdaptiveSteps, damping
@@ -44,7 +45,8 @@ def solve(
     released = {
         name: float(releases.stored(name)) for name in releases.names if "_tilde" in name or name == "added_variance"
     }
-    return Solution(theta, privacy.epsilon_of(plan.events, plan.delta), plan.delta, released, np.array(iterates))
+    epsilon = spent(plan.events, plan.delta, plan.accounting)
+    return Solution(theta, epsilon, plan.delta, released, np.array(iterates))
 
 
 def _release_hessian(

@@ -43,6 +43,8 @@ class Switches:
         Low-coherence rows for the private route; off: uniform rows.
     adaptive_steps : bool
         Steps by direction (`fastdp_dask.solvers.steps`); off: one constant damping.
+    exact_accounting : bool
+        The certified exact curve where η² is fixed before any release; off: the Rényi sum.
     """
 
     shared_sketch: bool = True
@@ -53,6 +55,7 @@ class Switches:
     no_pull: bool = True
     algebraic_rows: bool = True
     adaptive_steps: bool = True
+    exact_accounting: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class PooledPlan(Plan):
         Probability that one estimate is on its wrong side, paid in δ.
     events : tuple of Event
         All that the fit pays for; ε is recomputed from them.
+    accounting : str
+        "exact" or "renyi": how the noise was calibrated, and ε is recomputed (`fastdp_dask.solvers.calibrate.spent`).
     predicted_risk : float
         Mean squared error beyond least squares, in units of the half-width of `bounds_y` squared, geometric mean over
         a few spectra.
@@ -95,6 +100,7 @@ class PooledPlan(Plan):
     eigenvalue_kind: str = ""
     estimate_failure: float = 0.0
     events: tuple[Event, ...] = ()
+    accounting: str = "renyi"
     predicted_risk: float = 0.0
     switches: Switches = Switches()
 
@@ -165,9 +171,11 @@ def _make_plan(
     failures = ESTIMATE_SHARE * delta / rounds * (uses[2] + uses[3])
     if choice.route != "private":
         failures += rounds * problem.floor(2.0, choice.route).failure_delta
+    accounting = _accounting(switches, estimated=uses[2] + uses[3] > 0)
     gamma, sigma, deviation_noise, eigenvalue_noise = calibrated(
-        choice, uses, epsilon, delta - failures, tight_curve=switches.tight_curve, joint=switches.joint_accounting
-    )
+        choice, uses, epsilon, delta - failures,
+        tight_curve=switches.tight_curve, joint=switches.joint_accounting, accounting=accounting,
+    )  # fmt: skip
     noises = (sigma, deviation_noise, eigenvalue_noise)
     events = events_of(gamma, noises, uses, failures, tight_curve=switches.tight_curve)
     padded = problem.n_padded
@@ -195,11 +203,18 @@ def _make_plan(
         eigenvalue_kind=choice.eigenvalue_kind,
         estimate_failure=ESTIMATE_SHARE * delta / rounds,
         events=events,
+        accounting=accounting,
         predicted_risk=risk,
         switches=switches,
         budget=_budget_lines(events, epsilon, delta),
         reasons=_reasons(choice, risk),
     )
+
+
+def _accounting(switches: Switches, *, estimated: bool) -> str:
+    """Exact for one block of rows at a noise fixed in advance: one sketch, no estimate, one sum on the tight curve."""
+    one_block = switches.tight_curve and switches.joint_accounting and switches.shared_sketch
+    return "exact" if switches.exact_accounting and one_block and not estimated else "renyi"
 
 
 def _sketch_size(k2: int | None, padded: int, d: int) -> int:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fastdp_dask import privacy
 from fastdp_dask.errors import CalibrationError
 from fastdp_dask.privacy import FailureEvent, GaussianEvent, LaplaceEvent, MixingEvent
-from fastdp_dask.solvers import fast_ihm_paper, pooled_choice, pooled_plan
+from fastdp_dask.solvers import calibrate, fast_ihm_paper, pooled_choice, pooled_plan
 from fastdp_dask.solvers.pooled_plan import PooledPlan, Switches
 
 COHERENCES = ("auto", "public", "free", "leverage", "private")
@@ -54,11 +54,17 @@ def plan_of(request: dict[str, Any]) -> PooledPlan:
         raise
 
 
+def spent_by(plan: PooledPlan) -> float:
+    """ε of a plan's events by the account that it names."""
+    account = privacy.certified_epsilon if plan.accounting == "exact" else privacy.epsilon_of
+    return account(plan.events, plan.delta)
+
+
 @given(requests())
 def test_what_is_paid_is_what_was_given(request: dict[str, Any]) -> None:
     plan = plan_of(request)
     epsilon, delta, switches = request["epsilon"], request["delta"], request["switches"]
-    spent = privacy.epsilon_of(plan.events, delta)
+    spent = calibrate.spent(plan.events, delta, plan.accounting)
     assert spent <= epsilon
     # Separate conversions waste on purpose, and the paper's curve does not begin below γ = 25/8.
     if switches.joint_accounting and (switches.tight_curve or plan.gamma > 4):
@@ -110,6 +116,12 @@ def test_events_cover_all_that_a_run_releases(request: dict[str, Any]) -> None:
     assert (plan.route == "gram") == (plan.k2 == 0)
     assert plan.n_passes == plan.n_iter + (plan.route == "private")
     assert failures < 0.5 * delta
+    if plan.accounting == "exact":  # one block of rows, at a noise level fixed before any release
+        assert sketches == 1
+        assert switches.tight_curve
+        assert switches.joint_accounting
+        assert not plan.eigenvalue_kind
+        assert plan.route != "private"
 
 
 @given(requests())
@@ -178,7 +190,35 @@ def test_the_papers_own_releases_cost_less_in_one_sum(d: int, epsilon: float, de
 @pytest.mark.parametrize("solver", ["ihm", "fastihm"])
 def test_extreme_budgets_are_planned(epsilon: float, solver: str) -> None:
     plan = pooled_plan.make_plan(1000, 3, solver=solver, epsilon=epsilon, delta=1e-12)
-    assert 0.9 * epsilon < privacy.epsilon_of(plan.events, 1e-12) <= epsilon
+    assert 0.9 * epsilon < calibrate.spent(plan.events, 1e-12, plan.accounting) <= epsilon
+
+
+def test_the_exact_account_is_used_where_the_added_variance_is_fixed_in_advance() -> None:
+    public = {"n_samples": 131_072, "n_columns": 32, "epsilon": 1.0, "delta": 2.0**-34}
+    fixed = pooled_plan.make_plan(**public, solver="ihm")
+    renyi = pooled_plan.make_plan(**public, solver="ihm", switches=Switches(exact_accounting=False))
+    assert (fixed.accounting, renyi.accounting) == ("exact", "renyi")
+    assert (fixed.degrees, fixed.n_iter) == (renyi.degrees, renyi.n_iter)
+    for less, more in ((fixed.gamma, renyi.gamma), (fixed.noise_multiplier, renyi.noise_multiplier)):
+        assert 0.93 * more < less < 0.97 * more
+    assert (
+        0.999
+        < calibrate.spent(fixed.events, fixed.delta, "exact")
+        <= 1.0
+        < privacy.epsilon_of(fixed.events, fixed.delta)
+    )
+    # Noise that follows an estimate, sketches of their own, or parts converted by themselves: the Rényi sum.
+    others = (
+        {"solver": "fastihm", "coherence": "private"},
+        {"solver": "ihm", "switches": Switches(skip_estimate=False)},
+        {"solver": "fastihm", "coherence": "public", "switches": Switches(shared_sketch=False)},
+        {"solver": "ihm", "switches": Switches(joint_accounting=False)},
+        {"solver": "ihm", "switches": Switches(tight_curve=False)},
+    )
+    for options in others:
+        plan = pooled_plan.make_plan(**public, **options)
+        assert plan.accounting == "renyi"
+        assert privacy.epsilon_of(plan.events, plan.delta) <= 1.0
 
 
 def test_fewer_rounds_are_taken_only_when_they_cost_little() -> None:
