@@ -25,6 +25,7 @@ from fastdp_dask.errors import FastDPError
 HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 40.0  # eight heartbeats missed; at least the 30 s for which NFS clients may cache what they saw
 _LONGEST_POLL = 0.05
+_LITTER_SECONDS = 86400.0  # for files whose owner cannot be asked; far beyond any difference of clocks
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -107,6 +108,7 @@ class FileLock:
             # Spread out waiters that were woken by the same release.
             time.sleep(pause * (0.5 + uuid.uuid4().int % 1024 / 1024))
             pause = min(2 * pause, _LONGEST_POLL)
+        _sweep(self._path)
         self._pid = os.getpid()
         self._done.clear()
         threading.Thread(target=self._beat, name="file-lock-heartbeat", daemon=True).start()
@@ -146,7 +148,6 @@ class FileLock:
             if again is not None and again.token == seen.token and (seen.token or again.beat == seen.beat):
                 os.replace(_write_own(path, token), path)
                 taken = True
-                _sweep(path)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(right)
@@ -157,12 +158,12 @@ class FileLock:
         if _on_this_machine(seen):
             return not _lives(seen)
         now = time.monotonic()
-        token, beat, since = watched.get(path, ("", 0, now))
-        if (token, beat) != (seen.token, seen.beat):
-            self._has_beaten = self._has_beaten or token == seen.token
+        before = watched.get(path)
+        if before is None or before[:2] != (seen.token, seen.beat):
+            self._has_beaten = self._has_beaten or (before is not None and before[0] == seen.token)
             watched[path] = (seen.token, seen.beat, now)
             return False
-        return now - since > STALE_SECONDS
+        return now - before[2] > STALE_SECONDS
 
 
 def _create(path: Path, token: str) -> bool:
@@ -198,10 +199,13 @@ def _write_own(path: Path, token: str) -> Path:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what the dead of this machine left between writing their name and linking it."""
+    """Remove what the dead left between writing their name and linking it."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.*"):
         seen = _look(left)
-        if seen is not None and _on_this_machine(seen) and not _lives(seen):
+        if seen is None:
+            continue
+        dead = _on_this_machine(seen) and not _lives(seen)
+        if dead or time.time() - seen.beat / 1e9 > _LITTER_SECONDS:
             with contextlib.suppress(OSError):
                 os.unlink(left)
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from fastdp_dask.errors import ArgumentError, StoreError
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource
-from fastdp_dask.run_folder import RunFolder
 
 X, Y = small_data(400, 3)
 ITERATIONS = 2
@@ -145,6 +144,42 @@ def test_a_damaged_line_is_refused(tmp_path: Path) -> None:
         assert path.read_bytes() == damaged  # evidence stays
 
 
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    log = ReleaseLog(path)
+    log._values.clear()
+    log.once("first", lambda _: 3.0, NoiseSource())
+    with pytest.raises(StoreError, match="line 3 repeats a release"):
+        ReleaseLog(path)
+
+
+def test_a_line_that_was_written_but_perhaps_not_synced_is_synced_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = written(tmp_path)
+    synced: list[str] = []
+    kind = {True: "folder", False: "file"}
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(kind[stat.S_ISDIR(os.fstat(descriptor).st_mode)]))
+    ReleaseLog(path)
+    assert synced == ["file", "folder"]
+
+
+def test_after_a_failed_write_nothing_more_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second draw of the same release must not come to stand beside a first that may be on disk."""
+    log = ReleaseLog(tmp_path / "releases.jsonl")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match=r"written \(No space left on device\): release 'a' was not used"):
+            log.once("a", lambda _: 1.0, NoiseSource())
+    with pytest.raises(StoreError, match=r"could not be written before\. Run again"):
+        log.once("a", lambda _: 2.0, NoiseSource())
+    assert ReleaseLog(tmp_path / "releases.jsonl").stored("a") == 1.0
+
+
 # -- whole fits ----------------------------------------------------------------------------------------------
 
 
@@ -232,17 +267,10 @@ def test_a_seeded_run_says_so_in_its_model(tmp_path: Path) -> None:
 def test_another_plan_is_refused(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
     run(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(
-        ArgumentError, match=f"run_dir must be empty or hold the same plan.*{named}.*Choose a new folder"
-    ):
+    message = f"run_dir must be empty or hold the same plan.*{named}.*Choose a new folder"
+    with pytest.raises(ArgumentError, match=message):
         run(tmp_path, untouchable((400, 3)), untouchable((400,)), **changed)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_other_data_of_another_length_is_refused(tmp_path: Path) -> None:
-    run(tmp_path)
-    with pytest.raises(ArgumentError, match="n_samples"):
-        run(tmp_path, untouchable((401, 3)), untouchable((401,)))
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -258,33 +286,3 @@ def test_modes_keep_others_out(tmp_path: Path, exists: bool) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert files == {"plan.json": 0o600, "releases.jsonl": 0o600, "model.json": 0o600}
-
-
-def test_a_folder_that_cannot_be_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="run_dir must be a folder"):
-        run(tmp_path / "file", untouchable((400, 3)), untouchable((400,)))
-
-
-@pytest.mark.parametrize("content", ["{", "[]", "", "\x00"])
-def test_a_damaged_plan_is_refused(tmp_path: Path, content: str) -> None:
-    run(tmp_path)
-    (tmp_path / "plan.json").write_text(content)
-    with pytest.raises(StoreError, match="must be a JSON object"):
-        run(tmp_path, untouchable((400, 3)), untouchable((400,)))
-
-
-def test_a_crash_while_a_file_is_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = RunFolder(tmp_path)
-    folder.finish({"coef": [1.0]})
-
-    def crash(*_: Any) -> None:
-        raise Crash
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", crash)
-        with pytest.raises(Crash):
-            folder.finish({"coef": [2.0]})
-    assert folder.model() == {"coef": [1.0]}
-    folder.finish({"coef": [2.0]})
-    assert folder.model() == {"coef": [2.0]}

@@ -97,9 +97,9 @@ def parse(epsilon: str, delta: str) -> ExactAmount:
     try:
         amount = exact(Decimal(epsilon), Decimal(delta))
     except (ArithmeticError, ArgumentError) as error:
-        raise ValueError from error
+        raise ValueError("not an amount") from error
     if amount.texts() != (epsilon, delta):
-        raise ValueError
+        raise ValueError("not an amount as texts() spells it")
     return amount
 
 

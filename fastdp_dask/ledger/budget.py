@@ -15,6 +15,8 @@ from fastdp_dask.ledger.records import Charge, check_name
 from fastdp_dask.ledger.store import LedgerStore
 from fastdp_dask.privacy import Event, certified_epsilon
 
+_ROUNDED_UP = 1 + 2.0**-30  # the accounting errs upwards, by less than this
+
 
 class Ledger:
     r"""The (epsilon, delta) budget of one data set, in a file that only grows.
@@ -50,7 +52,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = LedgerStore(_resolved(path))
-        self._store.read()
+        self._ledger_id = self._store.read().ledger_id
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], *, epsilon: float, delta: float) -> Ledger:
@@ -75,7 +77,7 @@ class Ledger:
 
     @classmethod
     def at(cls, ledger: Any) -> Ledger:
-        """The ledger itself, or the one at a path; checked either way.
+        """The ledger itself, or the one at a path.
 
         Raises
         ------
@@ -85,7 +87,7 @@ class Ledger:
             As in `Ledger`.
         """
         if isinstance(ledger, Ledger):
-            return cls(ledger.path)
+            return ledger
         if not isinstance(ledger, str | os.PathLike):
             raise ArgumentError(
                 f"ledger must be a path or a Ledger, got {type(ledger).__name__}. Create one with Ledger.create."
@@ -100,7 +102,7 @@ class Ledger:
     @property
     def ledger_id(self) -> str:
         """Drawn when the ledger was created; stays when the file is moved."""
-        return self.state().ledger_id
+        return self._ledger_id
 
     def state(self) -> State:
         """Everything in the file, with exact amounts, checked now."""
@@ -141,7 +143,7 @@ class Ledger:
         """
         state = self.state()
         for charge in state.charges:
-            if charge.events and certified_epsilon(charge.events, charge.delta) > charge.epsilon:
+            if charge.events and certified_epsilon(charge.events, charge.delta) > charge.epsilon * _ROUNDED_UP:
                 raise LedgerError(
                     f"ledger {self.path}: charge {charge.number} must cover its mechanisms, got less than they cost. "
                     "It was accounted by another version; treat the budget as overspent until it is explained."
@@ -235,7 +237,7 @@ def _checked_events(events: Iterable[Event], amount: ExactAmount) -> tuple[Event
     listed: Sequence[Event] = tuple(events)
     if listed:
         cost = certified_epsilon(listed, float(amount.delta))
-        if cost > float(amount.epsilon):
+        if cost > float(amount.epsilon) * _ROUNDED_UP:
             raise ArgumentError(
                 f"epsilon must cover the events, which cost {cost!r} at this delta, got "
                 f"epsilon={text(amount.epsilon)}. Charge what they cost."

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sqlite3
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,11 @@ from fastdp_dask.ledger.amounts import ExactAmount
 from fastdp_dask.ledger.layout import APPLICATION_ID, LAYOUT, State, append, damaged, read_state, write_new
 from fastdp_dask.ledger.records import Charge
 
+if sys.platform != "win32":
+    import fcntl
+
 _MAGIC = b"SQLite format 3\x00"
+_NO_FCNTL = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -45,13 +50,13 @@ class LedgerStore:
     path : Path
     wait : float
         Seconds to wait for other processes.
-    own_lock_only : bool
-        Leave out SQLite's own locks, for file systems that have none.
+    own_lock_only : bool, optional
+        Leave out SQLite's own locks.  None: exactly where the file system refuses fcntl.
     """
 
     path: Path
     wait: float = 120.0
-    own_lock_only: bool = False
+    own_lock_only: bool | None = None
 
     def create(self, budget: ExactAmount) -> None:
         """Write a new ledger; it appears under its name complete or not at all."""
@@ -105,8 +110,23 @@ class LedgerStore:
                         connection.execute("ROLLBACK")
                     raise
 
+    @property
+    def _lock_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".lock")
+
     def _lock(self) -> FileLock:
-        return FileLock(self.path.with_name(self.path.name + ".lock"), wait=self.wait)
+        return FileLock(self._lock_path, wait=self.wait)
+
+    def _fcntl_is_refused(self) -> bool:
+        """Ask with the lock file, never the ledger: closing any handle of a file drops all its fcntl locks."""
+        if sys.platform == "win32":  # SQLite has other locks there
+            return False
+        try:
+            with self._lock_path.open("rb") as stream:
+                fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno in _NO_FCNTL
+        return False
 
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -125,6 +145,8 @@ class LedgerStore:
                 f"ledger {self.path} cannot be used ({reason}): nothing was charged by this call. Check permissions, "
                 "free space and other programs that have it open, then run again."
             ) from None
+        except UnicodeDecodeError:  # SQLite quotes a damaged schema
+            raise damaged(self.path, "its schema cannot be read") from None
         except sqlite3.Error as error:
             raise damaged(self.path, str(error)) from None
 
@@ -146,7 +168,8 @@ class LedgerStore:
             connection.close()
 
     def _connect(self, path: Path, mode: str) -> sqlite3.Connection:
-        uri = f"{path.as_uri()}?mode={mode}" + ("&nolock=1" if self.own_lock_only else "")
+        bare = self._fcntl_is_refused() if self.own_lock_only is None else self.own_lock_only
+        uri = f"{path.as_uri()}?mode={mode}" + ("&nolock=1" if bare and mode == "rw" else "")
         connection = sqlite3.connect(uri, uri=True, timeout=self.wait, isolation_level=None)
         try:
             # No write-ahead log: it needs memory shared by all readers, which a network file system has not.

@@ -1,0 +1,184 @@
+"""A fit pays before it reads, once for each run, and for every fit of a search."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import bits, chunked, fit, model, small_data, untouchable
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from fastdp_dask import privacy
+from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError
+from fastdp_dask.ledger import Ledger
+from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.run_protocol import events_of
+
+X, Y = small_data(400, 3)
+TIGHT = {"solver": "ihm", "preset": "tight", "n_iter": 2}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "ledger.db", epsilon=3, delta=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["tight", "paper"])
+@pytest.mark.parametrize("folder", [True, False])
+def test_paid_before_the_first_pass(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, preset: str, folder: bool
+) -> None:
+    paid_at_pass: list[int] = []
+    for name in ("gram", "sketch"):
+        original = getattr(BlockedRows, name)
+
+        def watched(*args: Any, original: Any = original) -> Any:
+            paid_at_pass.append(len(ledger.charges()))
+            return original(*args)
+
+        monkeypatch.setattr(BlockedRows, name, watched)
+    options = TIGHT if preset == "tight" else {}
+    found = fit(model(ledger=ledger, run_dir=tmp_path / "run" if folder else None, **options), X, Y)
+    assert paid_at_pass == [1]
+    (charge,) = ledger.charges()
+    assert (charge.epsilon, charge.delta) == (1.0, 1e-6)
+    assert charge.mechanism == f"{found.plan_.solver}, {preset}"
+    assert charge.events == events_of(found.plan_) != ()
+    assert privacy.epsilon_of(charge.events, charge.delta) <= 1.0
+    assert ledger.verify() == 1
+    assert bits(found) == bits(fit(model(**options), X, Y))  # paying changes nothing else
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_the_papers_events_cost_no_more_than_its_thirds(epsilon: float) -> None:
+    plan = fit(model(epsilon=epsilon), X, Y).plan_
+    assert privacy.epsilon_of(events_of(plan), plan.delta) <= epsilon
+
+
+def test_a_refusal_comes_before_anything_is_read_or_counted(tmp_path: Path, ledger: Ledger) -> None:
+    features, target = untouchable((400, 3)), untouchable((400,))
+    uncounted = features[target > 0], target[target > 0]  # their lengths would have to be read
+    for data in ((features, target), uncounted):
+        for run_dir in (None, tmp_path / "run"):
+            with pytest.raises(BudgetError, match=r"expected at most epsilon=3 and delta=0\.00001"):
+                fit(model(epsilon=3.5, ledger=ledger, run_dir=run_dir), *data)
+    assert ledger.charges() == []
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_refused_folder_can_be_used_for_less(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused by the charge itself: another run was faster between the first look and the charge."""
+    monkeypatch.setattr(Ledger, "require", lambda *_: None)
+    with pytest.raises(BudgetError):
+        fit(model(epsilon=3.5, ledger=ledger, run_dir=tmp_path / "run"), untouchable((400, 3)), untouchable((400,)))
+    assert list((tmp_path / "run").iterdir()) == []
+    fit(model(epsilon=1.0, ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
+    assert ledger.spent().epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"bounds_X": None}, {"k1": 3}, {"n_iter": 0}, {"public_seed": -1}, {"random_state": "x"}, {"epsilon": 0},
+     {"X": untouchable((300, 3))}, {"X": untouchable((400, 3), dtype=complex)}, {"y": untouchable((400, 2))}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_the_charge(tmp_path: Path, ledger: Ledger, options: dict[str, Any]) -> None:
+    options = dict(options)
+    features, target = options.pop("X", untouchable((400, 3))), options.pop("y", untouchable((400,)))
+    with pytest.raises((ArgumentError, TypeError)):
+        fit(model(ledger=ledger, run_dir=tmp_path / "run", **options), features, target)
+    assert ledger.charges() == []
+
+
+def test_no_ledger_no_fit(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="does not exist"):
+        fit(model(ledger=tmp_path / "none.db"), untouchable((400, 3)), untouchable((400,)))
+    with pytest.raises(ArgumentError, match="ledger must be a path or a Ledger"):
+        fit(model(ledger=3), untouchable((400, 3)), untouchable((400,)))
+
+
+def test_a_run_folder_pays_once_and_a_fit_without_one_each_time(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid = model(ledger=ledger.path, run_dir=tmp_path / "run", **TIGHT)
+    first = fit(paid, X, Y)
+    with monkeypatch.context() as patch:
+        patch.delattr(Ledger, "charge")  # a finished run does not even ask
+        again = fit(clone(paid), untouchable((400, 3)), untouchable((400,)))
+    assert bits(again) == bits(first)
+    assert again.n_passes_ == 0
+    (charge,) = ledger.charges()
+    assert charge.run_id == json.loads((tmp_path / "run" / "plan.json").read_text())["run_id"]
+    for count in (2, 3):
+        fit(model(ledger=str(ledger.path), **TIGHT), X, Y)
+        assert len(ledger.charges()) == count
+    with pytest.raises(BudgetError):
+        fit(model(ledger=ledger, **TIGHT), untouchable((400, 3)), untouchable((400,)))
+    ledger.path.unlink()  # what is finished needs no ledger but the one that was named
+    with pytest.raises(LedgerError):
+        fit(clone(paid), untouchable((400, 3)), untouchable((400,)))
+
+
+def test_an_interrupted_run_continues_when_nothing_is_left_for_another(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"ledger": ledger, "run_dir": tmp_path / "run", "epsilon": 3.0, **TIGHT}
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseLog, "_append", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(model(**options), X, Y)
+    assert ledger.remaining().epsilon == 0
+    found = fit(model(**options), X, Y)
+    assert len(ledger.charges()) == 1
+    assert bits(found) == bits(fit(model(epsilon=3.0, **TIGHT), X, Y))
+
+
+def test_another_ledger_or_none_is_another_run(tmp_path: Path, ledger: Ledger) -> None:
+    fit(model(ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
+    other = Ledger.create(tmp_path / "other.db", epsilon=3, delta=1e-5)
+    for changed in (other, None):
+        with pytest.raises(ArgumentError, match=r"hold the same plan.*with another ledger"):
+            fit(model(ledger=changed, run_dir=tmp_path / "run", **TIGHT), untouchable((400, 3)), untouchable((400,)))
+    moved = ledger.path.rename(tmp_path / "moved.db")
+    fit(model(ledger=moved, run_dir=tmp_path / "run", **TIGHT), untouchable((400, 3)), untouchable((400,)))
+    assert other.charges() == []
+
+
+def test_copies_of_an_estimator_share_the_ledger(ledger: Ledger) -> None:
+    first = model(ledger=ledger, **TIGHT)
+    for estimator in (clone(first), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        assert estimator.ledger == ledger
+        fit(estimator, X, Y)
+    assert ledger.spent().epsilon == 3.0
+
+
+@pytest.mark.filterwarnings("ignore::fastdp_dask.PrivacyLeakWarning")
+@pytest.mark.parametrize("handle", ["path", "object"])
+def test_a_search_pays_for_every_fit(tmp_path: Path, handle: str) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=7, delta=1e-5)
+    search = GridSearchCV(
+        model(ledger=ledger if handle == "object" else str(ledger.path), **TIGHT),
+        {"n_iter": [1, 2, 3]}, cv=2, error_score="raise",
+    )  # fmt: skip
+    search.fit(X, Y)
+    assert len(ledger.charges()) == 7  # three candidates on two folds, and the refit
+    assert ledger.remaining().epsilon == 0
+    with pytest.raises(BudgetError):
+        search.fit(X, Y)
+    assert len(ledger.charges()) == 7
+
+
+def test_the_data_decides_nothing_about_the_charge(ledger: Ledger) -> None:
+    blanked = np.array(X)
+    blanked[5] = np.nan
+    for features in (X, blanked):
+        fit(model(ledger=ledger, **TIGHT), *chunked(features, Y, 100))
+    first, second = ledger.charges()
+    assert first.content == second.content
