@@ -8,7 +8,6 @@ scheduler, worker count and retry.  Nothing is shuffled.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -16,17 +15,13 @@ import dask
 import dask.array as da
 import numpy as np
 
-from fastdp_dask.blocked import dense, kernels
+from fastdp_dask.blocked import dense, kernels, tree
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.rows.with_target import WithTarget
-from fastdp_dask.sketch._gather_kernels import add_narrow
 from fastdp_dask.sketch.srht import SRHT
-
-_SPLIT_EVERY = 8  # partials summed together at each level of the tree
-_SLAB = 1 << 14  # numbers added together: 128 KiB of totals
 
 
 class BlockedRows:
@@ -74,11 +69,8 @@ class BlockedRows:
         sizes = [sketch.sketch_size for sketch in sketches]
         grid = residual_grid(self.n_rows, clip)
         kernel = partial(kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid)
-        rows, columns = sum(sizes) + 2, self.scaling.n_columns
-        lazy, n_chunks = self._lazy(kernel, rows, columns, np.int64, np.add)
-        with self._pass("sketch", n_chunks):
-            (stays,) = dask.persist(lazy)
-            total = np.asarray(stays.compute())
+        shape = (sum(sizes) + 2, self.scaling.n_columns)
+        total, stays = self._run("sketch", kernel, shape, np.int64, np.add, stay=True)
         sums = np.split(total[:-2], np.cumsum(sizes)[:-1])
         self._sketched = (sums, stays)
         return sums, kernels.joined_digits(total[-2:]) / (GRID * grid)
@@ -96,11 +88,9 @@ class BlockedRows:
             stays = self._sketched[1]
         else:
             stays = da.from_array(np.concatenate(sums), chunks=(-1, -1))
-        lazy, n_chunks = self._lazy(
-            kernel, 1, len(sketches), np.float64, np.maximum, sums=dask.delayed(np.asarray)(stays)
+        squares, _ = self._run(
+            "deviation", kernel, (1, len(sketches)), np.float64, np.maximum, sums=dask.delayed(np.asarray)(stays)
         )
-        with self._pass("deviation", n_chunks):
-            (squares,) = dask.compute(lazy)
         self._sketched = ([], None)
         slack = np.sqrt(self.scaling.n_columns) / GRID
         return [
@@ -112,7 +102,7 @@ class BlockedRows:
         """XᵀX (d, d) and g_0 = Σ_i x_i clip_C(y_i) (d,), of the scaled rows."""
         shift, grid = gram_shift(self.n_rows), residual_grid(self.n_rows, clip)
         kernel = partial(kernels.gram_chunk, scaling=self.scaling, clip=clip, grid=grid, shift=shift)
-        total = self._sum("gram", kernel, self.scaling.n_columns + 1)
+        total, _ = self._run("gram", kernel, (self.scaling.n_columns + 1, self.scaling.n_columns), np.int64, np.add)
         unit = GRID / 2.0**shift
         return total[:-1] / unit**2, total[-1] / (GRID * grid)
 
@@ -123,59 +113,57 @@ class BlockedRows:
         """
         grid = residual_grid(self.n_rows, clip)
         kernel = partial(dense.gaussian_chunk, scaling=self.scaling, size=size, keys=tuple(keys), clip=clip, grid=grid)
-        lazy, n_chunks = self._lazy(kernel, len(keys) * size + 1, self.scaling.n_columns, np.float64, np.add)
-        with self._pass("Gaussian sketch", n_chunks):
-            (total,) = dask.compute(lazy)
+        shape = (len(keys) * size + 1, self.scaling.n_columns)
+        total, _ = self._run("Gaussian sketch", kernel, shape, np.float64, np.add)
         return np.split(total[:-1] / GRID, len(keys)), total[-1] / (GRID * grid)
 
     def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray:
         """Σ_i x_i clip_C(y_i − x_iᵀθ), (d,), of the scaled rows; its sensitivity is at most C."""
         grid = residual_grid(self.n_rows, clip)
         kernel = partial(kernels.gradient_chunk, scaling=self.scaling, theta=theta, clip=clip, grid=grid)
-        return self._sum("gradient", kernel, 1)[0] / (GRID * grid)
+        total, _ = self._run("gradient", kernel, (1, self.scaling.n_columns), np.int64, np.add)
+        return total[0] / (GRID * grid)
 
     # -- one pass --------------------------------------------------------------------------------------------
 
-    def _sum(self, name: str, kernel: Callable[..., np.ndarray], rows: int) -> np.ndarray:
-        lazy, n_chunks = self._lazy(kernel, rows, self.scaling.n_columns, np.int64, np.add)
-        with self._pass(name, n_chunks):
-            (result,) = dask.compute(lazy)
-        return np.asarray(result)
-
-    def _pass(self, name: str, n_chunks: int) -> AbstractContextManager[None]:
-        self.n_passes += 1
-        if self._counted_by is not None:
-            self._counted_by.n_passes += 1
-            return self._progress(name, self._counted_by.n_passes, self.n_rows, n_chunks)
-        return self._progress(name, self.n_passes, self.n_rows, n_chunks)
-
-    def _lazy(
+    def _run(
         self,
+        name: str,
         kernel: Callable[..., np.ndarray],
-        rows: int,
-        columns: int,
+        shape: tuple[int, int],
         dtype: Any,
         combine: np.ufunc,
+        *,
+        stay: bool = False,
         **shared: Any,
-    ) -> tuple[da.Array, int]:
-        """The (rows, columns) result of a pass, not computed, and its number of chunks.
+    ) -> tuple[np.ndarray, Any]:
+        """The result of one pass, (rows, columns), and the same as a Dask array that stays with the workers if asked.
 
         `shared` are Delayed values that every chunk gets.
         """
-        X, y = self._merged(rows * columns * np.dtype(dtype).itemsize)
-        lengths = X.chunks[0]
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-        meta = np.empty((0, 0), dtype=dtype)
-        partials = da.map_blocks(
-            _on_chunk, X, y[:, None], kernel=kernel, starts=starts, **shared,
-            dtype=dtype, meta=meta, chunks=((rows,) * len(lengths), (columns,)),
-        )  # fmt: skip
-        fold = partial(_fold, combine=combine)
-        total = da.reduction(
-            partials, _as_it_is, fold, combine=fold, axis=0, keepdims=True, concatenate=False,
-            split_every=_SPLIT_EVERY, output_size=rows, dtype=dtype, meta=meta,
-        )  # fmt: skip
-        return total, len(lengths)
+        counted = self if self._counted_by is None else self._counted_by
+        self.n_passes += 1
+        if counted is not self:
+            counted.n_passes += 1
+        X, y = self._merged(shape[0] * shape[1] * self._partial_itemsize(dtype))
+        n_chunks = X.numblocks[0]
+        total, stays = None, None
+        for number, part in enumerate(tree.parts(X, y, kernel, shape, dtype, combine, shared), start=1):
+            title = name if part.n_chunks == n_chunks else f"{name}, part {number}"
+            with self._progress(title, counted.n_passes, part.n_rows, part.n_chunks):
+                if stay:
+                    (stays,) = dask.persist(part.lazy if stays is None else combine(stays, part.lazy))
+                    total = np.asarray(stays.compute())
+                else:
+                    (found,) = dask.compute(part.lazy)
+                    total = np.asarray(found) if total is None else combine(total, found)
+        assert total is not None
+        return total, stays
+
+    def _partial_itemsize(self, dtype: Any) -> int:
+        """Bytes of a number in a chunk's partial: a sketch of int64 totals is made in int32 where no sum overflows."""
+        narrow = np.dtype(dtype) == np.int64 and max(self._X.chunks[0]) * self.scaling.largest_entry < 2**31
+        return 4 if narrow else np.dtype(dtype).itemsize
 
     def _merged(self, partial_bytes: int) -> tuple[da.Array, da.Array]:
         row_bytes = self._X.shape[1] * self._X.dtype.itemsize
@@ -183,52 +171,3 @@ class BlockedRows:
         if chunks == self._X.chunks[0]:
             return self._X, self._y
         return self._X.rechunk({0: chunks}), self._y.rechunk((chunks,))
-
-
-def _on_chunk(
-    X: np.ndarray,
-    y: np.ndarray,
-    kernel: Callable[..., np.ndarray],
-    starts: np.ndarray,
-    block_id: tuple[int, ...],
-    **shared: Any,
-) -> np.ndarray:
-    return kernel(X, y, int(starts[block_id[0]]), **shared)
-
-
-def _as_it_is(block: np.ndarray, axis: Any = None, keepdims: bool = True) -> np.ndarray:
-    return block
-
-
-def _fold(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.ufunc) -> np.ndarray:
-    """Combine the partials of one node of the tree; integers, so in any order.
-
-    Partials of 32 bits are summed in 64, a slab at a time, so that the total of a slab stays in the cache.
-    """
-    parts = list(_flatten(blocks))
-    if all(part.dtype == np.int32 for part in parts):
-        return _wide_sum(parts)
-    total = parts[0].copy()
-    for part in parts[1:]:
-        combine(total, part, out=total)
-    return total
-
-
-def _wide_sum(parts: list[np.ndarray]) -> np.ndarray:
-    flat = [part.reshape(-1).view() for part in parts]
-    for part in flat:
-        part.flags.writeable = False  # as arrays that came from another worker are: one compiled variant
-    total = np.zeros(parts[0].shape, dtype=np.int64)
-    sums = total.reshape(-1)
-    for start in range(0, sums.size, _SLAB):
-        for part in flat:
-            add_narrow(sums[start : start + _SLAB], part[start : start + _SLAB])
-    return total
-
-
-def _flatten(blocks: Any) -> Any:
-    if isinstance(blocks, list):
-        for block in blocks:
-            yield from _flatten(block)
-    else:
-        yield blocks

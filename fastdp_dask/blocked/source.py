@@ -11,10 +11,12 @@ import dask.array as da
 import numpy as np
 
 from fastdp_dask.errors import DataShapeError, DataTypeError
+from fastdp_dask.sketch.blocks import previous_power_of_two
 
 _logger = logging.getLogger(__name__)
 _NUMERIC_KINDS = "biuf"
 _CHUNK_BYTES = 32 * 2**20
+_SMALL_CHUNK_BYTES = 2**20
 
 
 def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[str] | None]:
@@ -129,8 +131,12 @@ def _as_array(name: str, value: Any) -> da.Array:
     if array.ndim == 0:
         raise DataShapeError(f"{name} must be an array, got a single value. Pass one row for each person.")
     width = math.prod(array.shape[1:]) * array.dtype.itemsize
-    rows = max(1, _CHUNK_BYTES // max(1, width))
-    return da.from_array(array, chunks=(min(rows, max(1, array.shape[0])), *array.shape[1:]))
+    # At least eight chunks of an array in memory, if not tiny, keep as many cores busy; a power of two of rows spares
+    # the transform its cut blocks.
+    wanted = min(_CHUNK_BYTES, max(_SMALL_CHUNK_BYTES, array.nbytes // 8)) // max(1, width)
+    rows = min(previous_power_of_two(max(1, wanted)), max(1, array.shape[0]))
+    # A random name: Dask would hash the whole array for one.
+    return da.from_array(array, chunks=(rows, *array.shape[1:]), name=False)
 
 
 def _frame_types(name: str, value: Any) -> list[Any]:

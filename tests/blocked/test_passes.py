@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strategies import chunkings, real_matrix, sketch_shapes
 
 from fastdp_dask import SRHT
-from fastdp_dask.blocked import passes as passes_module
+from fastdp_dask.blocked import tree as tree_module
 from fastdp_dask.blocked.block_size import block_rows_for, merged_chunks
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.source import as_blocks
@@ -169,15 +169,15 @@ def test_nothing_is_computed_before_a_pass_and_meta_is_never_called() -> None:
 
 def test_a_pass_is_a_tree_with_partials_of_the_size_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     folded: list[int] = []
-    fold = passes_module._fold
+    fold = tree_module.fold
 
     def watched(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.ufunc) -> np.ndarray:
-        parts = list(passes_module._flatten(blocks))
+        parts = list(tree_module.flatten(blocks))
         assert {part.shape for part in parts} == {(1, 3)}
         folded.append(len(parts))
         return fold(blocks, axis, keepdims, combine=combine)
 
-    monkeypatch.setattr(passes_module, "_fold", watched)
+    monkeypatch.setattr(tree_module, "fold", watched)
     X, y, scaling = setting(100, 2, 0)
     blocked = Unmerged(*chunked(X, y, 1), scaling)
     blocked.gradient(np.zeros(3), CLIP)
