@@ -3,6 +3,7 @@
 from fastdp_dask import privacy
 from fastdp_dask.errors import BudgetError, FastDPError, PrivacyLeakWarning
 from fastdp_dask.fast_mix import FastMixRelease, fastmix
+from fastdp_dask.ledger import Ledger
 from fastdp_dask.linear_model import LinearRegression
 from fastdp_dask.planning import plan
 from fastdp_dask.sketch.fwht import fwht
@@ -13,6 +14,7 @@ __all__ = [
     "BudgetError",
     "FastDPError",
     "FastMixRelease",
+    "Ledger",
     "LinearRegression",
     "PrivacyLeakWarning",
     "fastmix",
