@@ -5,18 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastdp_dask import _validate
+from fastdp_dask.errors import ArgumentError
 from fastdp_dask.linalg import one_blas_thread
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource
-from fastdp_dask.rows.operator import RowOperator
-from fastdp_dask.solvers import fast_ihm_paper, pooled, pooled_plan
+from fastdp_dask.rows.operator import RowOperator, SketchedRows
+from fastdp_dask.solvers import (
+    adassp,
+    fast_ihm_paper,
+    fast_linear_mixing,
+    ihm_paper,
+    linear_mixing,
+    linear_mixing_plan,
+    pooled,
+    pooled_plan,
+)
 from fastdp_dask.solvers.base import Plan, Solution
 
 SOLVERS = ("auto", "fastihm", "ihm", "adassp", "linear_mixing", "fast_linear_mixing")
 PRESETS = ("tight", "paper")
-_AVAILABLE = {("auto", "tight"), ("fastihm", "tight"), ("ihm", "tight"), ("fastihm", "paper")}
 _GRAM_COLUMNS = 256  # up to here XᵀX by blocks costs no more than a transform, and needs less noise
 COHERENCE = ("auto", "public", "leverage", "free", "private")
+
+# What does not exist in a solver must be left out: it would otherwise be ignored in silence.
+_WITHOUT: dict[tuple[str, str], tuple[str, ...]] = {
+    ("adassp", "tight"): ("n_iter", "k1", "k2", "coherence"),
+    ("adassp", "paper"): ("n_iter", "k1", "k2", "coherence"),
+    ("linear_mixing", "tight"): ("n_iter", "k2", "coherence"),
+    ("linear_mixing", "paper"): ("n_iter", "k2", "coherence"),
+    ("fast_linear_mixing", "tight"): ("n_iter",),
+    ("fast_linear_mixing", "paper"): ("n_iter", "coherence"),
+    ("ihm", "paper"): ("k2", "coherence"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,13 @@ def check_request(
     k2: int | None = None,
     coherence: str = "auto",
 ) -> Request:
-    """Check each option by itself, before any data is looked at."""
+    """Check each option by itself and against the solver, before any data is looked at.
+
+    Raises
+    ------
+    ArgumentError
+        An option is out of its range, or the solver has no such option.
+    """
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
     _validate.choice("solver", solver, SOLVERS)
     _validate.choice("preset", preset, PRESETS)
@@ -53,34 +79,57 @@ def check_request(
         name: None if value is None else _validate.count(name, value, hint="Leave it out for the default.")
         for name, value in (("n_iter", n_iter), ("k1", k1), ("k2", k2))
     }
-    if (solver, preset) not in _AVAILABLE:
-        raise NotImplementedError(
-            f"solver={solver!r} with preset={preset!r} is not available. "
-            "Use 'fastihm', 'ihm' or 'auto' with 'tight', or 'fastihm' with 'paper'."
-        )
+    given = {**sizes, "coherence": None if coherence == "auto" else coherence}
+    for name in _WITHOUT.get((solver, preset), ()):
+        if given[name] is not None:
+            raise ArgumentError(
+                f"{name} must be left out for solver={solver!r} with preset={preset!r}, which has no such option, "
+                f"got {name}={given[name]!r}. Leave it out, or use solver='fastihm'."
+            )
     return Request(epsilon, delta, solver, preset, coherence=coherence, **sizes)
 
 
 def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
     """The plan for n samples and d columns (intercept included)."""
-    if request.preset == "paper":
-        return fast_ihm_paper.make_plan(
-            n_samples, n_columns, epsilon=request.epsilon, delta=request.delta,
-            n_iter=request.n_iter, k1=request.k1, k2=request.k2,
-        )  # fmt: skip
-    solver = request.solver
+    solver, preset = request.solver, request.preset
+    epsilon, delta = request.epsilon, request.delta
     if solver == "auto":
         solver = "ihm" if n_columns <= _GRAM_COLUMNS else "fastihm"
-    return pooled_plan.make_plan(
-        n_samples, n_columns, solver=solver, epsilon=request.epsilon, delta=request.delta,
-        n_iter=request.n_iter, k1=request.k1, k2=request.k2, coherence=request.coherence,
-    )  # fmt: skip
+    if solver == "adassp":
+        return adassp.make_plan(n_samples, n_columns, epsilon=epsilon, delta=delta, preset=preset)
+    if solver in ("linear_mixing", "fast_linear_mixing"):
+        return linear_mixing_plan.make_plan(
+            n_samples, n_columns, solver=solver, epsilon=epsilon, delta=delta, preset=preset,
+            k1=request.k1, k2=request.k2, coherence=request.coherence,
+        )  # fmt: skip
+    if preset == "tight":
+        return pooled_plan.make_plan(
+            n_samples, n_columns, solver=solver, epsilon=epsilon, delta=delta,
+            n_iter=request.n_iter, k1=request.k1, k2=request.k2, coherence=request.coherence,
+        )  # fmt: skip
+    if solver == "ihm":
+        return ihm_paper.make_plan(
+            n_samples, n_columns, epsilon=epsilon, delta=delta, n_iter=request.n_iter, k1=request.k1
+        )
+    return fast_ihm_paper.make_plan(
+        n_samples, n_columns, epsilon=epsilon, delta=delta, n_iter=request.n_iter, k1=request.k1, k2=request.k2
+    )
 
 
 def solve(rows: RowOperator, plan: Plan, *, public_seed: int, noise: NoiseSource, releases: ReleaseLog) -> Solution:
     """Run a plan, with one BLAS thread to a task and on the driver: the bits do not depend on the machine's cores."""
     with one_blas_thread():
-        if isinstance(plan, fast_ihm_paper.PaperPlan):
-            return fast_ihm_paper.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
-        assert isinstance(plan, pooled_plan.PooledPlan)
-        return pooled.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+        match plan:
+            case fast_ihm_paper.PaperPlan():
+                return fast_ihm_paper.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+            case ihm_paper.IHMPlan():
+                return ihm_paper.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+            case adassp.AdaSSPPlan():
+                return adassp.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+            case linear_mixing_plan.MixingPlan():
+                assert isinstance(rows, SketchedRows)
+                module = linear_mixing if plan.solver == "linear_mixing" else fast_linear_mixing
+                return module.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
+            case _:
+                assert isinstance(plan, pooled_plan.PooledPlan)
+                return pooled.solve(rows, plan, public_seed=public_seed, noise=noise, releases=releases)
