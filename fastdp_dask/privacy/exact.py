@@ -112,14 +112,6 @@ def mixing_epsilon(rows: int, gamma: float, mu: float, delta: float) -> float:
     return _smallest(_Curve(rows, gamma, mu, max(1e-9 * target, _LEAST_TAIL)), target, upper)
 
 
-def rank_one_epsilon(rows: int, gamma: float, mu: float, delta: float) -> float:
-    """`mixing_epsilon` by its first corner alone: not a bound, but a fast guess for a search."""
-    target = max(1e-9 * delta, _LEAST_TAIL)
-    curve = _Curve(rows, gamma, mu, target, corners=1)
-    upper = rdp_to_epsilon(_renyi(rows, gamma, mu), delta)
-    return _smallest(curve, delta, upper)
-
-
 def certified_epsilon(events: Iterable[Event], delta: float) -> float:
     """epsilon of events at a total delta: by the exact curve where it applies, else as `epsilon_of`.
 

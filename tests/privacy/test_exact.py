@@ -99,6 +99,21 @@ def test_rows_alone_by_chi_square_tails(rows: int, gamma: float, delta: float, r
     assert epsilon_of([MixingEvent(rows, gamma)], delta) == pytest.approx(renyi, rel=1e-4)
 
 
+@settings(max_examples=60, deadline=None)
+@given(size=st.floats(0, 5), deviation=st.floats(-2.5, 1), exponent=st.floats(-30, -2))
+def test_rows_alone_in_fifty_digits(size: float, deviation: float, exponent: float) -> None:
+    rows, delta = int(10**size), 10**exponent
+    gamma = 1 + math.sqrt(rows / 2) / 10**deviation
+    epsilon = mixing_epsilon(rows, gamma, 0.0, delta)
+    with mp.workdps(50):
+        level, half = mp.mpf(gamma), mp.mpf(rows) / 2
+        at = 2 * (level - 1) * (epsilon - half * mp.log(1 - 1 / level))
+        before, after = (mp.gammainc(half, x / 2, mp.inf, regularized=True) for x in (at, at / (1 - 1 / level)))
+        truth = before - mp.exp(epsilon) * after
+    assert truth <= delta
+    assert epsilon == 0.0 or truth > 0.97 * delta
+
+
 @pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-18, 1e-100])
 def test_gaussians_alone_by_their_closed_form(delta: float) -> None:
     for mu in (1e-3, 0.1, 1.0, 5.0):
