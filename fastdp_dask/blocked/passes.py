@@ -15,7 +15,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from fastdp_dask.blocked import dense, kernels, tree
+from fastdp_dask.blocked import dense, kernels, memory, tree
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
@@ -70,7 +70,8 @@ class BlockedRows:
         grid = residual_grid(self.n_rows, clip)
         kernel = partial(kernels.sketch_chunk, scaling=self.scaling, sketches=tuple(sketches), clip=clip, grid=grid)
         shape = (sum(sizes) + 2, self.scaling.n_columns)
-        total, stays = self._run("sketch", kernel, shape, np.int64, np.add, stay=True)
+        work = partial(memory.block_work, columns=shape[1], itemsize=4, blocks=1 if len(sketches) == 1 else 2)
+        total, stays = self._run("sketch", kernel, shape, np.int64, np.add, work, stay=True)
         sums = np.split(total[:-2], np.cumsum(sizes)[:-1])
         self._sketched = (sums, stays)
         return sums, kernels.joined_digits(total[-2:]) / (GRID * grid)
@@ -88,8 +89,13 @@ class BlockedRows:
             stays = self._sketched[1]
         else:
             stays = da.from_array(np.concatenate(sums), chunks=(-1, -1))
+        given = 16 * sum(total.size for total in sums)  # the sums, and a coarsened copy
+
+        def work(chunk_rows: int) -> int:
+            return given + memory.block_work(chunk_rows, self.scaling.n_columns, 8)
+
         squares, _ = self._run(
-            "deviation", kernel, (1, len(sketches)), np.float64, np.maximum, sums=dask.delayed(np.asarray)(stays)
+            "deviation", kernel, (1, len(sketches)), np.float64, np.maximum, work, sums=dask.delayed(np.asarray)(stays)
         )
         self._sketched = ([], None)
         slack = np.sqrt(self.scaling.n_columns) / GRID
@@ -133,19 +139,35 @@ class BlockedRows:
         shape: tuple[int, int],
         dtype: Any,
         combine: np.ufunc,
+        work: Callable[[int], int] | None = None,
         *,
         stay: bool = False,
         **shared: Any,
     ) -> tuple[np.ndarray, Any]:
         """The result of one pass, (rows, columns), and the same as a Dask array that stays with the workers if asked.
 
-        `shared` are Delayed values that every chunk gets.
+        `work` gives the bytes that the kernel works in, from the rows of the longest chunk; `shared` are Delayed
+        values that every chunk gets.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the pass cannot fit the workers of the active client; nothing has been read then.
         """
+        X, y = self._merged(shape[0] * shape[1] * self._partial_itemsize(dtype))
+        longest = max(X.chunks[0])
+        memory.check(
+            name,
+            memory.project(
+                chunk_rows=longest, n_features=self.scaling.n_features, itemsize=X.dtype.itemsize,
+                merged=X is not self._X, shape=shape, partial_itemsize=self._partial_itemsize(dtype),
+                work=memory.tile_work(self.scaling.n_columns) if work is None else work(longest),
+            ),
+        )  # fmt: skip
         counted = self if self._counted_by is None else self._counted_by
         self.n_passes += 1
         if counted is not self:
             counted.n_passes += 1
-        X, y = self._merged(shape[0] * shape[1] * self._partial_itemsize(dtype))
         n_chunks = X.numblocks[0]
         total, stays = None, None
         for number, part in enumerate(tree.parts(X, y, kernel, shape, dtype, combine, shared), start=1):
