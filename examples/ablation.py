@@ -77,16 +77,16 @@ def data_set(name: str, X: np.ndarray, y: np.ndarray, scaling: Scaling) -> DataS
     return DataSet(name, X, y, scaling, gram, moment, np.linalg.lstsq(scaled, target, rcond=None)[0])
 
 
-def sphere(n: int, d: int) -> DataSet:
+def sphere(n: int, d: int, seed: int = 0) -> DataSet:
     """Rows uniform on the unit sphere; y = Xθ + N(0, 0.1), θ ~ N(0, I/d); variances."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     X = generator.standard_normal((n, d))
     return _linear("sphere", X / np.linalg.norm(X, axis=1, keepdims=True), generator)
 
 
-def correlated(n: int, d: int) -> DataSet:
+def correlated(n: int, d: int, seed: int = 0) -> DataSet:
     """Rows N(0, 2 · 0.99^|i−j|); the rest as in `sphere`."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     covariance = 2 * 0.99 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
     return _linear("correlated", generator.standard_normal((n, d)) @ np.linalg.cholesky(covariance).T, generator)
 
