@@ -22,7 +22,7 @@ FLOORS = [
     {"mechanisms", "releases", "ledger"},
     {"run_folder", "solvers", "blocked", "data"},
     {"run_protocol"},
-    {"linear_model", "fast_mix", "planning"},
+    {"linear_model", "fast_mix", "planning", "noise_curves"},
     {"audit"},
     {"commands"},
 ]
