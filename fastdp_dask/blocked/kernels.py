@@ -45,8 +45,8 @@ def sketch_chunk(
     block = np.empty((block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1])), d), np.int32)
     size, tile = block.shape[0], tile_rows(block)
     step = min(size, max(tile, previous_power_of_two(max(1, _TILE_BYTES // (4 * d)))))
-    # Of several sketches the second and later ones find the scaled rows of a whole block here; of one, of a step.
-    rows = np.empty((size if len(sketches) > 1 else step, d), np.int32)
+    several = len(sketches) > 1
+    rows = np.empty((size if several else 0, d), np.int32)  # for the second sketch and those after it
     target, theta = np.empty(step), np.zeros(d)
     for piece in pieces(first, first + m, size):
         for t, sketch in enumerate(sketches):
@@ -58,12 +58,13 @@ def sketch_chunk(
                     block[at : at + step] = 0
                     continue
                 count = high - low
-                kept = rows[at : at + count] if len(sketches) > 1 else rows[:count]
+                place = low - piece.origin
+                kept = (rows if several else block)[place : place + count]
                 if t == 0:
                     scaling.rows(X[low - first : high - first], y[low - first : high - first], kept, target[:count])
                     _row_kernels.add_gradient(kept, target[:count], theta, clip, grid, gradient)
                 signs = bits[low - piece.first : high - piece.first]
-                sketch.load_tiles(block, at, at + step, tile, low - piece.origin, kept, signs)
+                sketch.load_tiles(block, at, at + step, tile, place, kept if several else None, signs)
             sums = out[ends[t] : ends[t + 1]]
             sketch.gather(sums, block, tile, piece.index, add=piece.first > first)
     out[-2:] = split_digits(gradient)
