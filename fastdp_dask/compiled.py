@@ -26,10 +26,7 @@ class Kernel:
         self._versions: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        key = tuple(
-            (a.dtype, a.ndim, a.flags.c_contiguous, a.flags.writeable) if isinstance(a, np.ndarray) else type(a)
-            for a in arguments
-        )
+        key = tuple(_kind(argument) for argument in arguments)
         version = self._versions.get(key)
         if version is None:
             version = self._versions.setdefault(key, self._compile(key))
@@ -44,11 +41,19 @@ class Kernel:
         return numba.njit(nogil=True, cache=True)(twin)
 
 
+def _kind(argument: Any) -> Any:
+    if not isinstance(argument, np.ndarray):
+        return type(argument)
+    flags = argument.flags
+    return argument.dtype, argument.ndim, flags.c_contiguous, flags.writeable, flags.aligned
+
+
 def _label(part: Any) -> str:
     if isinstance(part, type):
         return part.__name__
-    dtype, ndim, contiguous, writeable = part
-    return f"{dtype.kind}{dtype.itemsize}x{ndim}{'c' if contiguous else 's'}{'w' if writeable else 'r'}"
+    dtype, ndim, contiguous, writeable, aligned = part
+    layout = ("c" if contiguous else "s") + ("w" if writeable else "r") + ("" if aligned else "u")
+    return f"{dtype.kind}{dtype.itemsize}x{ndim}{layout}"
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

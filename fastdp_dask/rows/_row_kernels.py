@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from fastdp_dask.compiled import inner, kernel
 
-@numba.njit(nogil=True, cache=True)
+
+@inner
 def _finite(X: np.ndarray, i: int) -> bool:
     """Whether row i holds neither infinity nor nan: v − v is 0 for those alone.  No branch: the loop is vectorised."""
     found = np.int32(0)
@@ -22,7 +23,7 @@ def _finite(X: np.ndarray, i: int) -> bool:
     return found == 0
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scale_plain(
     X: np.ndarray,
     y: np.ndarray,
@@ -62,7 +63,7 @@ def scale_plain(
         target[i] = min(max(scaled_label, -1.0), 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scale_bounded(
     X: np.ndarray,
     y: np.ndarray,
@@ -122,7 +123,7 @@ def scale_bounded(
         target[i] = min(max(scaled_label, -1.0), 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scale_normed(
     X: np.ndarray,
     y: np.ndarray,
@@ -180,7 +181,7 @@ def scale_normed(
         target[i] = min(max(scaled_label, -1.0), 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@inner
 def _weights(
     rows: np.ndarray, target: np.ndarray, theta: np.ndarray, clip: float, grid: float, lanes: np.ndarray
 ) -> np.ndarray:
@@ -220,7 +221,7 @@ def _weights(
     return weights
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_gradient(
     rows: np.ndarray, target: np.ndarray, theta: np.ndarray, clip: float, grid: float, total: np.ndarray
 ) -> None:
@@ -245,7 +246,7 @@ def add_gradient(
             total[j] += flat[i * d + j] * weights[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def largest_deviation(
     block: np.ndarray, unit: float, offset: int, bits: np.ndarray, rows: np.ndarray, sampled: float
 ) -> float:

@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from fastdp_dask.compiled import inner, kernel
 
 # All constants are uintp, see above.
 _0, _1, _2, _4, _8, _16, _32, _64, _256 = (np.uintp(k) for k in (0, 1, 2, 4, 8, 16, 32, 64, 256))
@@ -34,7 +35,7 @@ _TILE_BYTES = np.uintp(1 << 10)  # width of a tile: long enough for streaming an
 _TILE_BITS = np.uintp(9)  # 512 rows of 1 KiB: a scratch of at most 512 KiB
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _eight(to: Any, x0: Any, x1: Any, x2: Any, x3: Any, x4: Any, x5: Any, x6: Any, x7: Any) -> Any:
     """Three stages on eight numbers; `to` is the scalar type of the array."""
     y0, y1, y2, y3 = to(x0 + x1), to(x0 - x1), to(x2 + x3), to(x2 - x3)
@@ -47,7 +48,7 @@ def _eight(to: Any, x0: Any, x1: Any, x2: Any, x3: Any, x4: Any, x5: Any, x6: An
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _radix8(a: Any, p0: Any, step: Any, width: Any) -> None:
     """Three stages in place on the eight runs a[p0 + k*step :][:width]."""
     to = a.dtype.type
@@ -61,7 +62,7 @@ def _radix8(a: Any, p0: Any, step: Any, width: Any) -> None:
         a[p4 + c], a[p5 + c], a[p6 + c], a[p7 + c] = z4, z5, z6, z7
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _radix8_into(a: Any, p0: Any, step: Any, out: Any, q0: Any, out_step: Any, width: Any) -> None:
     """As `_radix8`, from one array to another: loading a block costs no separate copy."""
     to = a.dtype.type
@@ -77,7 +78,7 @@ def _radix8_into(a: Any, p0: Any, step: Any, out: Any, q0: Any, out_step: Any, w
         out[q4 + c], out[q5 + c], out[q6 + c], out[q7 + c] = z4, z5, z6, z7
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _radix4(a: Any, p0: Any, step: Any, width: Any) -> None:
     to = a.dtype.type
     p1, p2, p3 = p0 + step, p0 + _2 * step, p0 + _2 * step + step
@@ -87,7 +88,7 @@ def _radix4(a: Any, p0: Any, step: Any, width: Any) -> None:
         a[p0 + c], a[p1 + c], a[p2 + c], a[p3 + c] = to(y0 + y2), to(y1 + y3), to(y0 - y2), to(y1 - y3)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _radix2(a: Any, p0: Any, step: Any, width: Any) -> None:
     to = a.dtype.type
     p1 = p0 + step
@@ -96,13 +97,13 @@ def _radix2(a: Any, p0: Any, step: Any, width: Any) -> None:
         a[p0 + c], a[p1 + c] = to(x0 + x1), to(x0 - x1)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _copy(a: Any, p: Any, out: Any, q: Any, width: Any) -> None:
     for c in range(width):
         out[q + c] = a[p + c]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _stages_down_to(a: Any, start: Any, rows: Any, width: Any, stop: Any) -> None:
     """The stages of a contiguous (rows, width) block from distance rows/2 down to distance `stop` rows."""
     # Radix 8 pays off when the vector loop outlasts its test for overlapping runs (measured: 64 columns of
@@ -130,7 +131,7 @@ def _stages_down_to(a: Any, start: Any, rows: Any, width: Any, stop: Any) -> Non
         part = part // radix
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _all_stages(a: Any, start: Any, rows: Any, width: Any) -> None:
     """H_rows on a contiguous (rows, width) block that fits the second-level cache."""
     inner = rows
@@ -145,7 +146,7 @@ def _all_stages(a: Any, start: Any, rows: Any, width: Any) -> None:
             _stages_down_to(a, start + k * inner * width, inner, width, _1)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _low_rows(b: Any, d: Any, itemsize: Any) -> Any:
     low = _1
     while low < b and _2 * low * d * itemsize <= _BLOCK_BYTES:
@@ -153,7 +154,7 @@ def _low_rows(b: Any, d: Any, itemsize: Any) -> Any:
     return low
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _high_sweeps(a: Any, b: Any, low: Any, d: Any) -> None:
     """All stages of the index bits at and above `low`, shared evenly among as few sweeps as possible."""
     # One function for all sweeps: every further level of calls is compiled, and inlined, once more.
@@ -191,7 +192,7 @@ def _high_sweeps(a: Any, b: Any, low: Any, d: Any) -> None:
         bits -= now
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fwht_rows(block: Any) -> None:
     """block := H_b @ block, unnormalised, Sylvester order; `block` C-contiguous (b, d), b a power of two."""
     b, d = np.uintp(block.shape[0]), np.uintp(block.shape[1])
@@ -202,7 +203,7 @@ def _fwht_rows(block: Any) -> None:
     _high_sweeps(a, b, low, d)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fwht_rows_into(block: Any, target: Any) -> None:
     """Write H_b @ block into `target`; both C-contiguous (b, d), not overlapping; `block` is only read."""
     b, d = np.uintp(block.shape[0]), np.uintp(block.shape[1])

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from fastdp_dask.compiled import kernel
 
-@numba.njit(nogil=True, cache=True, inline="always")
+
+@numba.njit(nogil=True, inline="always")
 def _odd_bits(value: int) -> int:
     """popcount(value) mod 2 of a non-negative int64, by folding halves."""
     value ^= value >> 32
@@ -22,7 +24,7 @@ def _odd_bits(value: int) -> int:
     return value & 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def gather_add(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int, index: int) -> None:
     """out[i] += (−1)^popcount(q_i & index) · block[j_i], with rows[i] = q_i·2^shift + j_i.
 
@@ -40,7 +42,7 @@ def gather_add(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int,
                 out[i, j] += block[source, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def gather(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int, index: int) -> None:
     """As `gather_add`, but `out` is written, not added to: its memory need not be cleared first."""
     low = (1 << shift) - 1
@@ -55,7 +57,7 @@ def gather(out: np.ndarray, block: np.ndarray, rows: np.ndarray, shift: int, ind
                 out[i, j] = block[source, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scatter_add(block: np.ndarray, values: np.ndarray, rows: np.ndarray, shift: int, index: int) -> None:
     """block[j_i] += (−1)^popcount(q_i & index) · values[i]: the adjoint of `gather_add`.
 
@@ -73,7 +75,7 @@ def scatter_add(block: np.ndarray, values: np.ndarray, rows: np.ndarray, shift: 
                 block[target, j] += values[i, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def scatter_tile(
     block: np.ndarray, values: np.ndarray, rows: np.ndarray, order: np.ndarray, shift: int, index: int
 ) -> None:
@@ -93,7 +95,7 @@ def scatter_tile(
                 block[target, j] += values[i, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def signed_copy(out: np.ndarray, first: int, rows: np.ndarray, bits: np.ndarray) -> None:
     """out[first + i] = −rows[i] where bits[i] is 1, else rows[i]."""
     for i in range(bits.shape[0]):
@@ -105,7 +107,7 @@ def signed_copy(out: np.ndarray, first: int, rows: np.ndarray, bits: np.ndarray)
                 out[first + i, j] = rows[i, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def flip_rows(block: np.ndarray, first: int, bits: np.ndarray) -> None:
     """Negate row first + i of the block wherever bits[i] is 1."""
     for i in range(bits.shape[0]):
@@ -114,7 +116,7 @@ def flip_rows(block: np.ndarray, first: int, bits: np.ndarray) -> None:
                 block[first + i, j] = -block[first + i, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def add_narrow(total: np.ndarray, part: np.ndarray) -> None:
     """total += part, flat int64 and int32 (NumPy would convert through a buffer, four times slower)."""
     for i in range(total.shape[0]):
