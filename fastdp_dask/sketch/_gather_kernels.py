@@ -117,7 +117,7 @@ def flip_rows(block: np.ndarray, first: int, bits: np.ndarray) -> None:
 
 
 @kernel
-def add_narrow(total: np.ndarray, part: np.ndarray) -> None:
-    """total += part, flat int64 and int32 (NumPy would convert through a buffer, four times slower)."""
+def add_narrow(total: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, e: np.ndarray) -> None:
+    """total += a + b + c + e, flat int64 and int32 (NumPy would convert through a buffer, four times slower)."""
     for i in range(total.shape[0]):
-        total[i] += part[i]
+        total[i] += (np.int64(a[i]) + b[i]) + (np.int64(c[i]) + e[i])
