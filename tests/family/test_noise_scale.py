@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from family_cases import FamilyRows, joined_moments, plan_of, records
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from fastdp_dask import privacy, rng
 from fastdp_dask.linalg import one_blas_thread
+from fastdp_dask.mechanisms import additive
 from fastdp_dask.mechanisms.spectral import upward_shift
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.sketch.srht import SRHT
@@ -98,16 +101,37 @@ def test_adassp(rows: FamilyRows, preset: str) -> None:
     check((estimate - smallest + plan.eigenvalue_shift) / plan.eigenvalue_noise, stats.norm)
 
 
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=6))
+def test_blanking_a_record_moves_what_is_released_by_at_most_one(entries: list[float]) -> None:
+    """In units of the noise: entries of the upper triangle of xxᵀ over their deviations, for both kinds of noise."""
+    x = np.array(entries)
+    x = x / max(1.0, float(np.linalg.norm(x)))
+    moved = np.outer(x, x)
+    for off_diagonal in (1.0, 0.5**0.5):
+        upper = np.triu(moved, 1) / off_diagonal
+        assert np.hypot(np.linalg.norm(np.diag(moved)), np.linalg.norm(upper)) <= 1 + 1e-12
+    d = len(x)
+    noisy = additive.symmetric_gaussian(np.zeros((d, d)), 2.0, 3.0, Ones())  # type: ignore[arg-type]
+    assert np.array_equal(noisy, 3.0 - np.eye(d))
+
+
+class Ones:
+    """Noise that is one everywhere."""
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.ones(shape)
+
+
 @pytest.mark.parametrize("solver", ["linear_mixing", "fast_linear_mixing", "ihm"])
 def test_laplace_estimates_of_the_papers(rows: FamilyRows, solver: str) -> None:
-    options = {"k2": 2048} if solver == "fast_linear_mixing" else {}
+    options = {"k2": 512} if solver == "fast_linear_mixing" else {}
     plan: Any = plan_of(solver, "paper", N, D, 10.0, 1e-6, **options)
     found = logs(rows, plan)
     sensitivity = np.ones(len(found))
     value = np.linalg.eigvalsh(rows.rows.T @ rows.rows if solver == "ihm" else joined_moments(rows))[0]
     if solver == "fast_linear_mixing":
         joined = rows.with_target()
-        sketch = SRHT(N, 2048, seed=rng.derive_key(3, "round", 0))
+        sketch = SRHT(N, 512, seed=rng.derive_key(3, "round", 0))
         (sums,), _ = joined.sketch([sketch], 1.0)
         (deviation,) = joined.deviation([sketch], [sums])
         m_tilde = np.array([float(log.stored("m_tilde")) for log in found])
@@ -115,7 +139,7 @@ def test_laplace_estimates_of_the_papers(rows: FamilyRows, solver: str) -> None:
             plan.tau - (m_tilde - deviation / 2**0.5) / (plan.omega * sketch.coherence()),
             stats.laplace,
         )
-        Z = sums / (2**16 * (2 * 2048) ** 0.5)
+        Z = sums / (2**16 * (2 * 512) ** 0.5)
         value, sensitivity = np.linalg.eigvalsh(Z.T @ Z)[0], 1 + 2 * m_tilde
     estimate = np.array([float(log.stored("lambda_tilde")) for log in found])
     assert (estimate > 0).all()  # far from the clamp
