@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def speed(axis: Any) -> None:
         at = [row for row in rows if row[1] == 1.0][::-1]
         axis.barh([str(row[0]) for row in at], [dense[1] / float(str(row[3])) for row in at])
-        axis.set(xscale="log", xlabel="times faster than IHM with dense Gaussian matrices, ε = 1")
+        axis.set(xscale="log", xlabel="speed-up over dense IHM, ε = 1")
         axis.tick_params(labelsize="x-small")
 
     draw(chosen.out, "figure3", [risks, speed])
