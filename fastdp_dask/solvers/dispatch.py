@@ -36,6 +36,7 @@ _WITHOUT: dict[tuple[str, str], tuple[str, ...]] = {
     ("fast_linear_mixing", "tight"): ("n_iter",),
     ("fast_linear_mixing", "paper"): ("n_iter", "coherence"),
     ("ihm", "paper"): ("k2", "coherence"),
+    ("ihm", "tight"): ("k2", "coherence"),
 }
 
 
@@ -94,7 +95,9 @@ def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
     solver, preset = request.solver, request.preset
     epsilon, delta = request.epsilon, request.delta
     if solver == "auto":
-        solver = "ihm" if n_columns <= _GRAM_COLUMNS else "fastihm"
+        # The papers' own method, an option that only a sketch has, or many columns: the sketch.
+        sketched = preset == "paper" or request.k2 is not None or request.coherence != "auto"
+        solver = "fastihm" if sketched or n_columns > _GRAM_COLUMNS else "ihm"
     if solver == "adassp":
         return adassp.make_plan(n_samples, n_columns, epsilon=epsilon, delta=delta, preset=preset)
     if solver in ("linear_mixing", "fast_linear_mixing"):

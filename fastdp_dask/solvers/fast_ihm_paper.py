@@ -25,10 +25,11 @@ _CLIP = 1.0
 
 @dataclass(frozen=True)
 class PaperPlan(Plan):
-    """`Plan` with ω and τ of the Laplace releases (FM, Theorem 2)."""
+    """`Plan` with ω and τ of the Laplace releases (FM, Theorem 2), and all that it pays for as events."""
 
     omega: float = 0.0
     tau: float = 0.0
+    events: tuple[privacy.Event, ...] = ()
 
 
 def make_plan(
@@ -68,6 +69,10 @@ def make_plan(
             "Leave it out for the default."
         )
     third = (epsilon / 3, delta / 3)
+    gamma = privacy.calibrate_gamma(*third, k1, n_releases=T, bound="paper")
+    noise_multiplier = privacy.calibrate_gaussian(*third, n_releases=T)
+    omega = 6 * T / epsilon
+    tau = max(math.log(3 * T / delta), math.log(16 * T / rho))
     return PaperPlan(
         solver="fastihm",
         preset="paper",
@@ -79,11 +84,18 @@ def make_plan(
         k1=k1,
         k2=k2,
         clip=_CLIP,
-        gamma=privacy.calibrate_gamma(*third, k1, n_releases=T, bound="paper"),
-        noise_multiplier=privacy.calibrate_gaussian(*third, n_releases=T),
+        gamma=gamma,
+        noise_multiplier=noise_multiplier,
         n_passes=T + 1,
-        omega=6 * T / epsilon,
-        tau=max(math.log(3 * T / delta), math.log(16 * T / rho)),
+        omega=omega,
+        tau=tau,
+        events=(
+            privacy.MixingEvent(rows=T * k1, gamma=gamma, bound="paper"),
+            privacy.GaussianEvent(noise_multiplier=noise_multiplier, count=T),
+            privacy.LaplaceEvent(scale_over_sensitivity=omega, count=2 * T),
+            # Each round's two estimates are both on their safe side except with probability e^−τ.
+            privacy.FailureEvent(delta=T * math.exp(-tau)),
+        ),
         budget=(
             BudgetLine(f"{2 * T} Laplace releases (deviation, smallest eigenvalue)", *third),
             BudgetLine(f"{T} Gaussian sketches of {k1:,} rows", *third),

@@ -23,7 +23,7 @@ ITERATIONS = (5, 6)
 FLOOR_SHARE = 0.05  # of delta, for the bound on the sketch's deviation
 ESTIMATE_SHARE = 0.05  # of delta, for each one-sided estimate
 _NEARLY = 1.02  # a pass is saved when that costs less than 2 % of predicted risk
-_CLEARLY = 1.2  # an estimate must pay for itself clearly
+_CLEARLY = 1.4  # an estimate must pay for itself clearly
 _SPREAD = 1.4  # largest deviation over the typical one
 
 

@@ -64,6 +64,15 @@ def _ascending(left: list[float], right: list[float]) -> bool:
     return left[1] <= 0 or left[0] / left[1] < right[0] / right[1]
 
 
+def most_share(share: np.ndarray, error: np.ndarray | float) -> np.ndarray:
+    """The most x that W allows, between 1/3 and 1: steps are lengthened at most threefold.
+
+    Longer ones learn weak directions faster where the signal is there, but where all of it lies in strong directions
+    they only add noise, by the square.
+    """
+    return np.clip(share + 1.5 * np.sqrt(error) * (1.0 - share), 1 / 3, 1.0)
+
+
 @dataclass
 class AdaptiveSteps:
     """The rule above, for one fit.
@@ -99,7 +108,7 @@ class AdaptiveSteps:
         self._share = np.clip((self._scale - self.added) / self._scale, 0.0, 1.0)
         spread = np.sqrt(self._error) * (1.0 - self._share)
         self._least_share = np.maximum(self._share - spread, 0.0)
-        self._most_share = np.clip(self._share + 1.5 * spread, 0.1, 1.0)
+        self._most_share = most_share(self._share, self._error)
         self._step_noise = (self.noise / self._scale) ** 2
         self._expected: np.ndarray | None = None
 
