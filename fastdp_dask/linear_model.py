@@ -28,8 +28,9 @@ class LinearRegression(RegressorMixin, BaseEstimator):
 
     Finds θ close to  argmin_θ Σ_i (y_i − x_iᵀθ)²  over scaled records, so that the coefficients are
     (epsilon, delta)-differentially private: for any two data sets of n rows that differ in one record being
-    replaced by the zero record ("blanked"), in either direction, every output event has probabilities within a
-    factor e^epsilon, up to delta.
+    blank, in either direction, every output event has probabilities within a factor e^epsilon, up to delta.  A blank
+    record is one that counts as the zero row after scaling, without even an intercept, as a record with a missing
+    value does; exchanging one record for another is two such steps.
 
     Public: n, d, column names, dtypes, chunk sizes, every argument below.  Private: all values in X and y.
 
@@ -193,7 +194,6 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
         facts = {
             "scaling": scaling.to_dict(), "feature_names": names, "source": source,
-            "dtypes": [str(features.dtype), str(target.dtype)],
         }  # fmt: skip
         with run_protocol.begun(
             self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
@@ -271,7 +271,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
             "intercept": self.intercept_,
             "feature_names": None if names is None else names.tolist(),
             "privacy_spent": {"epsilon": self.privacy_spent_[0], "delta": self.privacy_spent_[1]},
-            "neighboring_relation": "one record replaced by the zero record (n public)",
+            "neighboring_relation": "one record counted as blank: the zero row after scaling (n public)",
             "private_against_seed_holders": not reproducible,
             "released": self.release_,
             "n_iter": self.n_iter_,

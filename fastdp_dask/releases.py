@@ -1,8 +1,8 @@
 """Every private draw happens once: it is written down before it is used and replayed after a restart.
 
-One line of `releases.jsonl` for each release, appended and fsynced, each with a checksum that covers the line before
-it.  A line that a crash cut short is dropped: its value was never used, and it is drawn anew under the charge already
-paid.
+One line of `releases.jsonl` for each release, or for those made together, appended and fsynced, each with a checksum
+that covers the line before it.  A line that a crash cut short is dropped: its values were never used, and they are
+drawn anew under the charge already paid.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ class ReleaseLog:
         self._last = root
         self._allowed = allowed
         self._failed = False
+        self._pending: list[str] | None = None
         if self._path is not None and self._path.exists():
             self._replay(self._path)
 
@@ -71,20 +73,45 @@ class ReleaseLog:
         """
         if name not in self._values:
             value = np.array(draw(noise.stream(name), *args), dtype=np.float64)
-            if self._path is not None:
-                self._append(self._path, name, value)
+            if self._pending is not None:
+                self._pending.append(name)
+            elif self._path is not None:
+                self._append(self._path, {name: value})
             self._values[name] = value
         return self.stored(name)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Releases made in this block become one line when it ends: after a crash there are all of them or none.
+
+        For values that are only sound together, such as an estimate and the noise that relies on it: a restart must
+        not pair an old one with a new.  If the block fails they are forgotten.
+        """
+        self._pending = []
+        try:
+            yield
+            if self._path is not None and self._pending:
+                self._append(self._path, {name: self._values[name] for name in self._pending})
+        except BaseException:
+            for name in self._pending:
+                self._values.pop(name, None)
+            raise
+        finally:
+            self._pending = None
 
     def stored(self, name: str) -> np.ndarray:
         """A release made before."""
         return self._values[name].copy()
 
-    def _append(self, path: Path, name: str, value: np.ndarray) -> None:
+    def _append(self, path: Path, values: dict[str, np.ndarray]) -> None:
+        name = ", ".join(values)
         body = {
-            "name": name, "shape": list(value.shape), "hex": value.astype("<f8").tobytes().hex(),
+            "releases": [
+                {"name": key, "shape": list(value.shape), "hex": value.astype("<f8").tobytes().hex()}
+                for key, value in values.items()
+            ],
             "previous": self._last,
-        }  # fmt: skip
+        }
         checksum = _checksum(body)
         if self._failed:  # what the failed write left is unknown, and a second draw must not stand beside it
             raise StoreError(f"{path} could not be written before. Run again: the fit continues from what is on disk.")
@@ -114,10 +141,11 @@ class ReleaseLog:
             body, checksum = entry
             if body["previous"] != self._last:
                 raise _damaged(path, number, "does not follow the line before it, or belongs to another plan")
-            if body["name"] in self._values:
-                raise _damaged(path, number, "repeats a release")
-            value = np.frombuffer(bytes.fromhex(body["hex"]), dtype="<f8").reshape(body["shape"])
-            self._values[body["name"]] = value.astype(np.float64)
+            for release in body["releases"]:
+                if release["name"] in self._values:
+                    raise _damaged(path, number, "repeats a release")
+                value = np.frombuffer(bytes.fromhex(release["hex"]), dtype="<f8").reshape(release["shape"])
+                self._values[release["name"]] = value.astype(np.float64)
             self._last = checksum
         try:
             with path.open("r+b") as stream:
@@ -144,7 +172,7 @@ def _checksum(body: dict[str, Any]) -> str:
 def _parse(line: bytes) -> tuple[dict[str, Any], str] | None:
     try:
         entry = json.loads(line)
-        body = {key: entry[key] for key in ("name", "shape", "hex", "previous")}
+        body = {key: entry[key] for key in ("releases", "previous")}
         return (body, entry["sha256"]) if entry["sha256"] == _checksum(body) else None
     except (ValueError, KeyError, TypeError):
         return None

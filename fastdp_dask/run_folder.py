@@ -83,13 +83,19 @@ class RunFolder:
         """
         stored = self.plan()
         if stored is None:
-            if (self.path / "releases.jsonl").exists() or (self.path / "model.json").exists():
+            if self._released() or (self.path / "model.json").exists():
                 raise StoreError(
                     f"run_dir must hold a plan.json beside its releases, got {self.path} without one. Restore it from "
                     "a copy or choose a new folder."
                 )
+            self._begin_releases()
             self._write("plan.json", plan)
             return plan
+        if not (self.path / "releases.jsonl").exists() and not (self.path / "model.json").exists():
+            raise StoreError(
+                f"run_dir must hold releases.jsonl beside its plan.json, got {self.path} without one. Restore it: what "
+                "was paid for must not be drawn again."
+            )
         current = json.loads(json.dumps(plan))
         changed = sorted(k for k in stored.keys() | current.keys() if stored.get(k) != current.get(k))
         changed = [k for k in changed if k not in drawn]
@@ -103,8 +109,24 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Forget a plan under which nothing was paid or released."""
-        if not (self.path / "releases.jsonl").exists():
+        if not self._released():
             (self.path / "plan.json").unlink(missing_ok=True)
+            (self.path / "releases.jsonl").unlink(missing_ok=True)
+
+    def _released(self) -> bool:
+        path = self.path / "releases.jsonl"
+        return path.exists() and path.stat().st_size > 0
+
+    def _begin_releases(self) -> None:
+        # Before the plan, so that a plan without this file is one whose releases were taken away.
+        path = self.path / "releases.jsonl"
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+            sync_folder(self.path)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written ({error.strerror}). Make the folder writable and run again."
+            ) from None
 
     def plan(self) -> dict[str, Any] | None:
         """The plan that was begun here, or None."""

@@ -18,12 +18,11 @@ from typing import Any
 
 from fastdp_dask.errors import BudgetError
 from fastdp_dask.ledger import Ledger
-from fastdp_dask.privacy import Event, FailureEvent, GaussianEvent, LaplaceEvent, MixingEvent
+from fastdp_dask.privacy import Event
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource, fresh_seed
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers.base import Plan
-from fastdp_dask.solvers.fast_ihm_paper import PaperPlan
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def begun(
     ledger : Ledger, optional
     plan : Plan
     facts : dict
-        What else must be equal for a restart to be the same run: bounds, names, dtypes, the place of the data. Public.
+        What else must be equal for a restart to be the same run: bounds, names, the place of the data. Public.
     public_seed : int, optional
         None: fresh, or that of the run to be continued.
     noise : NoiseSource
@@ -119,16 +118,7 @@ def begun(
 
 def events_of(plan: Plan) -> tuple[Event, ...]:
     """What a plan pays for, as data; empty if its solver does not say."""
-    if not isinstance(plan, PaperPlan):
-        return tuple(getattr(plan, "events", ()))
-    T = plan.n_iter
-    return (
-        MixingEvent(rows=T * plan.k1, gamma=plan.gamma, bound="paper"),
-        GaussianEvent(noise_multiplier=plan.noise_multiplier, count=T),
-        LaplaceEvent(scale_over_sensitivity=plan.omega, count=2 * T),
-        # An estimate is on the wrong side of what it bounds if its Laplace variable exceeds tau: e^-tau / 2 each.
-        FailureEvent(delta=plan.delta / (6 * T), count=2 * T),
-    )
+    return tuple(getattr(plan, "events", ()))
 
 
 def _pay(ledger: Ledger | None, plan: Plan, run_id: str) -> None:

@@ -152,7 +152,7 @@ def examine(preset: str, expected: str, deaths: list[int], names: list[str]) -> 
         finished = in_child(preset, folder, None)
         assert finished is not None
         final = whole_lines(folder)
-        once = [json.loads(line)["name"] for line in final] == names
+        once = [r["name"] for line in final for r in json.loads(line)["releases"]] == names
         # A name reserved by a process that died before it wrote itself into it is left empty for a day.
         rest = [path.name for path in [*folder.iterdir(), *(folder / "run").iterdir()] if path.stat().st_size]
         return {
@@ -173,7 +173,7 @@ def main(preset: str, stride: int) -> None:
             Ledger.create(folder / "ledger.db", epsilon=5, delta=1e-5)
             watched = in_child(preset, folder, 0)
             assert watched is not None
-            names = [json.loads(line)["name"] for line in whole_lines(folder)]
+            names = [r["name"] for line in whole_lines(folder) for r in json.loads(line)["releases"]]
         labels = watched["labels"]
         rows = [
             {"step": k, "label": label, **examine(preset, undisturbed, [k], names)}

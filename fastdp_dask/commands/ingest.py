@@ -36,7 +36,7 @@ def ingest(
     )  # fmt: skip
     print(
         f"{report.path}: {report.rows:,} rows x {report.columns} features in {report.chunks} "
-        f"chunk{'s' * (report.chunks != 1)}, {report.bytes / 2**20:,.1f} MiB, {report.seconds:.1f} s"
+        f"chunk{'s' * (report.chunks != 1)}, {report.seconds:.1f} s"
     )
 
 

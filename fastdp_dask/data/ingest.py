@@ -29,8 +29,8 @@ class IngestReport:
     rows, columns, chunks : int
         Number of records n, of features d (indicators counted singly), of chunks of X.
     seconds : float
-    bytes : int
-        Size of the store on disk.
+
+    The size of the store on disk is not among them: compressed, it depends on the values.
     """
 
     path: Path
@@ -38,7 +38,6 @@ class IngestReport:
     columns: int
     chunks: int
     seconds: float
-    bytes: int
 
 
 def ingest(
@@ -111,9 +110,8 @@ def ingest(
     )
     X = zarr.open_group(str(path), mode="r")["X"]
     assert isinstance(X, zarr.Array)
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     seconds = time.perf_counter() - started
-    return IngestReport(path, X.shape[0], X.shape[1], X.nchunks, seconds, size)
+    return IngestReport(path, X.shape[0], X.shape[1], X.nchunks, seconds)
 
 
 def to_block(batch: Batch, declaration: Declaration, dtype: str = "float32") -> Block:

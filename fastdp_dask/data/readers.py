@@ -143,6 +143,7 @@ _CSV_OPTIONS: dict[str, Any] = {
     "dtype": str,
     "na_filter": False,
     "index_col": False,
+    "skip_blank_lines": False,  # a record whose only cell is missing is a blank line, and counts
     "encoding": "utf-8",
     "encoding_errors": "replace",
 }
@@ -197,8 +198,21 @@ def _parquet_batches(files: Sequence[Path], columns: Columns) -> Iterator[Batch]
                 cells = table.column(name)
                 cells = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
                 codes = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-                batch[name] = category_codes(codes, cells.dictionary.to_pylist(), labels)
+                batch[name] = category_codes(codes, _dictionary_values(cells.dictionary), labels)
             yield batch
+
+
+def _dictionary_values(dictionary: Any) -> list[Any]:
+    # Text is decoded here: an invalid byte in one record must neither raise nor show.
+    import pyarrow as pa
+
+    if pa.types.is_string(dictionary.type):
+        raw = dictionary.cast(pa.binary())
+    elif pa.types.is_large_string(dictionary.type):
+        raw = dictionary.cast(pa.large_binary())
+    else:
+        return list(dictionary.to_pylist())
+    return [None if value is None else value.decode(errors="replace") for value in raw.to_pylist()]
 
 
 def _check_schema(file: Path, schema: Any, columns: Columns) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fastdp_dask import privacy, rng
 from fastdp_dask.errors import ArgumentError
 from fastdp_dask.linalg import bounded, gram_of, smallest_eigenvalue, solve_psd
-from fastdp_dask.mechanisms import fast_mixing
+from fastdp_dask.mechanisms import fast_mixing, spectral
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.operator import RowOperator
@@ -136,17 +136,25 @@ def _release_sketches(
     sketches = [SRHT(plan.n_samples, plan.k2, seed=rng.derive_key(public_seed, "round", t)) for t in range(T)]
     sums, first_gradient = rows.sketch(sketches, plan.clip)
     deviations = rows.deviation(sketches, sums)
+    # With k2 = N the sketch is orthonormal and Δ = 0: m = 0 by case.  The computed one would be released without noise.
+    whole = plan.k2 == sketches[0].n_padded
+    if whole:
+        deviations = [0.0] * T
     scaled = [total / (GRID * math.sqrt(plan.k2)) for total in sums]
-    added = 0.0
-    for t in range(T):
-        # The deviation is a float64 norm of exact integers; 2^-20 more sensitivity covers its rounding.
-        coherence = sketches[t].coherence() + 2.0**-20 if plan.k2 < sketches[t].n_padded else 0.0
-        m_tilde = releases.once(f"m_tilde_{t}", _m_tilde, noise, deviations[t], coherence, plan)
-        lambda_tilde = releases.once(f"lambda_tilde_{t}", _lambda_tilde, noise, scaled[t], float(m_tilde), plan)
-        added = max(added, fast_mixing.added_variance(plan.gamma, float(m_tilde), float(lambda_tilde)))
-    releases.once("added_variance", lambda _: added, noise)  # a function of the releases above
-    for t in range(T):
-        releases.once(f"hessian_{t}", _mixed_gram, noise, scaled[t], added, plan.k1)
+    # The added variance is sound only for the data that its estimates saw: all of this is one record on disk.
+    with releases.together():
+        added = 0.0
+        for t in range(T):
+            coherence = 0.0
+            if not whole:
+                exact = sketches[t].coherence()
+                coherence = spectral.deviation_sensitivity(exact, plan.n_samples, plan.k2, plan.n_columns)
+            m_tilde = releases.once(f"m_tilde_{t}", _m_tilde, noise, deviations[t], coherence, plan)
+            lambda_tilde = releases.once(f"lambda_tilde_{t}", _lambda_tilde, noise, scaled[t], float(m_tilde), plan)
+            added = max(added, fast_mixing.added_variance(plan.gamma, float(m_tilde), float(lambda_tilde)))
+        releases.once("added_variance", lambda _: added, noise)  # a function of the releases above
+        for t in range(T):
+            releases.once(f"hessian_{t}", _mixed_gram, noise, scaled[t], added, plan.k1)
     release_gradient("gradient_0", first_gradient, plan, noise, releases)
 
 

@@ -69,22 +69,24 @@ def _release_hessian(
     else:
         gram, first_gradient = rows.gram(plan.clip)
         grams = [gram]
-    added = []
-    for t in range(rounds):
-        beta = plan.beta
-        if plan.route == "private":
-            m_tilde = releases.once(
-                f"m_tilde_{t}", _deviation, noise, deviations[t], coherences[t], plan
-            )
-            beta = plan.gamma * (1.0 + 2.0 * float(m_tilde))
-        found = 0.0
-        if plan.eigenvalue_kind:
-            m_bound = float(releases.stored(f"m_tilde_{t}")) if plan.route == "private" else plan.m_bound
-            found = float(releases.once(f"lambda_tilde_{t}", _eigenvalue, noise, grams[t], m_bound, plan))
-        added.append(max(beta - found, 0.0))
-    common = np.array(max(added))
-    releases.once("added_variance", lambda _: common, noise)  # a function of the releases above
-    _release_draws(plan, grams, float(common), noise, releases)
+    # The added variance is sound only for the data that its estimates saw: all of this is one record on disk.
+    with releases.together():
+        added = []
+        for t in range(rounds):
+            beta = plan.beta
+            if plan.route == "private":
+                m_tilde = releases.once(
+                    f"m_tilde_{t}", _deviation, noise, deviations[t], coherences[t], plan
+                )
+                beta = plan.gamma * (1.0 + 2.0 * float(m_tilde))
+            found = 0.0
+            if plan.eigenvalue_kind:
+                m_bound = float(releases.stored(f"m_tilde_{t}")) if plan.route == "private" else plan.m_bound
+                found = float(releases.once(f"lambda_tilde_{t}", _eigenvalue, noise, grams[t], m_bound, plan))
+            added.append(max(beta - found, 0.0))
+        common = np.array(max(added))
+        releases.once("added_variance", lambda _: common, noise)  # a function of the releases above
+        _release_draws(plan, grams, float(common), noise, releases)
     release_gradient("gradient_0", first_gradient, plan, noise, releases)
 
 

@@ -103,3 +103,29 @@ def test_files_are_found_in_sorted_order(tmp_path: Path) -> None:
     (tmp_path / "e.xlsx").write_bytes(b"")
     with pytest.raises(ArgumentError, match=r"suffix '\.xlsx': expected \.csv"):
         find_files(tmp_path / "e.xlsx")
+
+
+def test_an_invalid_byte_in_a_category_neither_raises_nor_shows(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from fastdp_dask.data import ingest, open_store
+
+    raw = pa.array([b"a", b"\xff\xfe", b"b"], type=pa.binary())
+    text = pa.StringArray.from_buffers(3, raw.buffers()[1], raw.buffers()[2])  # text that was never checked
+    pq.write_table(pa.table({"kind": text, "v": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    bounds = {"target": {"name": "v", "lower": 0, "upper": 5}, "features": {"kind": {"categories": ["a", "b"]}}}
+    ingest(tmp_path / "t.parquet", tmp_path / "s", target="v", bounds=bounds)
+    assert open_store(tmp_path / "s").X.compute().tolist() == [[1, 0], [0, 0], [0, 1]]
+
+
+def test_a_blank_line_is_a_record_with_nothing_in_it(tmp_path: Path) -> None:
+    from fastdp_dask.data import ingest, open_store
+
+    (tmp_path / "u.csv").write_text("x,v\n1,1\n,\n3,3\n")
+    bounds = {"target": {"name": "v", "lower": 0, "upper": 5}, "features": {"x": {"lower": 0, "upper": 5}}}
+    (tmp_path / "w.csv").write_text("x,v\n1,1\n\n3,3\n")
+    for number, name in enumerate(("u.csv", "w.csv")):
+        report = ingest(tmp_path / name, tmp_path / str(number), target="v", bounds=bounds)
+        assert report.rows == 3
+        assert np.isnan(open_store(tmp_path / str(number)).y.compute()).tolist() == [False, True, False]

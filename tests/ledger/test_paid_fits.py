@@ -14,10 +14,10 @@ from helpers import bits, chunked, fit, model, small_data, untouchable
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from fastdp_dask import privacy
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError
 from fastdp_dask.ledger import Ledger
+from fastdp_dask.privacy.exact import certified_epsilon
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.run_protocol import events_of
 
@@ -51,7 +51,7 @@ def test_paid_before_the_first_pass(
     assert (charge.epsilon, charge.delta) == (1.0, 1e-6)
     assert charge.mechanism == f"{found.plan_.solver}, {preset}"
     assert charge.events == events_of(found.plan_) != ()
-    assert privacy.epsilon_of(charge.events, charge.delta) <= 1.0
+    assert certified_epsilon(charge.events, charge.delta) <= 1.0
     assert ledger.verify() == 1
     assert bits(found) == bits(fit(model(**options), X, Y))  # paying changes nothing else
 
@@ -59,7 +59,7 @@ def test_paid_before_the_first_pass(
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_the_papers_events_cost_no_more_than_its_thirds(epsilon: float) -> None:
     plan = fit(model(epsilon=epsilon), X, Y).plan_
-    assert privacy.epsilon_of(events_of(plan), plan.delta) <= epsilon
+    assert certified_epsilon(events_of(plan), plan.delta) <= epsilon
 
 
 def test_a_refusal_comes_before_anything_is_read_or_counted(tmp_path: Path, ledger: Ledger) -> None:

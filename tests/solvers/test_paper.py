@@ -165,3 +165,27 @@ def test_hard_data_gives_finite_coefficients_in_silence(name: str, capfd: pytest
     assert np.isfinite(found.coef_).all()
     assert math.isfinite(found.intercept_)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("k2", [64, 512])
+def test_coarsened_sums_are_covered(monkeypatch: pytest.MonkeyPatch, k2: int) -> None:
+    """Where int64 would overflow, sums are coarsened: m̃'s sensitivity grows by that, and with k2 = N m is 0 by case."""
+    unit = 256.0
+    for place in ("fastdp_dask.blocked.passes", "fastdp_dask.mechanisms.spectral"):
+        monkeypatch.setattr(f"{place}.deviation_unit", lambda n, k: unit)
+    seen: list[tuple[float, float]] = []
+
+    def watched(deviation: float, coherence: float, *rest: float) -> float:
+        seen.append((deviation, coherence))
+        return 0.0
+
+    monkeypatch.setattr("fastdp_dask.mechanisms.fast_mixing.private_deviation", watched)
+    X, y = small_data(400, 3)
+    fit(model(**PAPER, k2=k2, n_iter=2), X, y)
+    assert len(seen) == 2
+    for deviation, coherence in seen:
+        if k2 == 512:
+            assert (deviation, coherence) == (0.0, 0.0)
+        else:
+            assert deviation > 0
+            assert coherence >= 2 * math.sqrt(4) * unit / 2**16
