@@ -117,8 +117,8 @@ def begun(
 
 
 def events_of(plan: Plan) -> tuple[Event, ...]:
-    """What a plan pays for, as data; empty if its solver does not say."""
-    return tuple(getattr(plan, "events", ()))
+    """What a plan pays for, as data."""
+    return plan.events
 
 
 def _pay(ledger: Ledger | None, plan: Plan, run_id: str) -> None:

@@ -55,8 +55,10 @@ def plan(
     table = tables.table("bytes", ">MiB")
     for what, amount in bytes_of.items():
         table.add_row(what, f"{amount / 2**20:,.1f}")
-    tables.show(console, f"{n:,} rows in {store.X.numblocks[0]:,} chunks", table)
-    tables.show_budget(console, [(f"{made.solver}, {made.preset}", made)])
+    count = store.X.numblocks[0]
+    tables.show(console, f"{n:,} rows in {count:,} chunk{'s' * (count != 1)}", table)
+    if delta >= 1 / n:
+        print(f"Careful: delta = {delta:g} is not below 1/n = {1 / n:.2g}: it would allow one record to be published.")
     if added_error is not None:
         print(
             f"Predicted: error beyond least squares, in {store.declaration.target}, root mean square: about "

@@ -29,6 +29,7 @@ def predict(
     """Predict the target for every row of a store.
 
     The model is private; its predictions are functions of the rows given here, so protect them like those.
+    One line for each row of the store, in its order; a row with a missing feature gets nan.
     """
     write = _writers().get(out.suffix.lower())
     if write is None:
@@ -78,7 +79,13 @@ def _writers() -> dict[str, Callable[[Any, Path, str], None]]:
     return {".npy": _write_npy, ".csv": _write_csv, ".zarr": _write_zarr}
 
 
+def _private(path: Path) -> None:
+    """Create the file for its owner alone: predictions are functions of the rows."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+
+
 def _write_npy(predicted: Any, path: Path, target: str) -> None:
+    _private(path)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=predicted.shape)
     start = 0
     for block in _blocks(predicted):
@@ -89,6 +96,7 @@ def _write_npy(predicted: Any, path: Path, target: str) -> None:
 
 def _write_csv(predicted: Any, path: Path, target: str) -> None:
     quoted = target.replace('"', '""')
+    _private(path)
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(f'"{quoted}"\n')
         for block in _blocks(predicted):

@@ -47,6 +47,8 @@ def show_coefficients(console: Console, model: Any, target: str) -> None:
     for name, value in list(zip(names, model.coef_, strict=True))[:_MOST_ROWS]:
         made.add_row(escape(name), f"{value:.6g}")
     notes = [f"… {len(names) - _MOST_ROWS:,} more in model.json"] if len(names) > _MOST_ROWS else []
+    if model.groups and model.fit_intercept:
+        notes.append("Of a category only the differences between its rows mean something: see README.")
     show(console, f"Private coefficients: {escape(target)} per unit of each feature", made, *notes)
 
 

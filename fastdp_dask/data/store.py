@@ -211,7 +211,7 @@ def _refuse_missing_chunks(root: Path, name: str, array: zarr.Array) -> None:
     if missing:
         raise StoreError(
             f"array {name} of store {root} has {total - missing} of {total} chunks: the rest would read as "
-            f"the fill value. {_REMEDY} Or pass allow_missing_chunks=True to accept that."
+            f"the fill value. {_REMEDY} Or pass allow_missing_chunks=True (--allow-missing-chunks) to accept that."
         )
 
 

@@ -121,7 +121,7 @@ def _prepare(root: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise StoreError(
-            f"dest {root} exists already: expected a new path. Choose another or pass overwrite=True."
+            f"dest {root} exists already: expected a new path. Choose another or pass overwrite=True (--overwrite)."
         )
     if not (root / "zarr.json").is_file() and not (root.is_dir() and not any(root.iterdir())):
         raise StoreError(f"dest {root} is not a Zarr group, so it is not removed. Choose another path.")

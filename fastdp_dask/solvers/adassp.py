@@ -11,7 +11,7 @@ import numpy as np
 from fastdp_dask import privacy, rng
 from fastdp_dask.linalg import bounded, smallest_eigenvalue
 from fastdp_dask.mechanisms import additive
-from fastdp_dask.privacy import Event, GaussianEvent
+from fastdp_dask.privacy import GaussianEvent
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
@@ -34,8 +34,6 @@ class AdaSSPPlan(Plan):
         Taken off the noisy eigenvalue, so that it is rarely too large.
     ridge : float
         What λ_min plus the ridge should reach.
-    events : tuple of Event
-        The three Gaussian releases.
     """
 
     eigenvalue_noise: float = 0.0
@@ -44,7 +42,6 @@ class AdaSSPPlan(Plan):
     moment_noise: float = 0.0
     eigenvalue_shift: float = 0.0
     ridge: float = 0.0
-    events: tuple[Event, ...] = ()
 
 
 def make_plan(n_samples: int, n_columns: int, *, epsilon: float, delta: float, preset: str = "tight") -> AdaSSPPlan:

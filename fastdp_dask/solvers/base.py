@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdp_dask.privacy import Event
+
 
 @dataclass(frozen=True)
 class BudgetLine:
@@ -43,6 +45,9 @@ class Plan:
     budget : tuple of BudgetLine
     reasons : tuple of str
         Why the free parameters are what they are.
+    events : tuple of Event
+        Every mechanism that the run pays for: the ledger recomputes ε from them.  A run draws each release through
+        `ReleaseLog.once`, and nothing else is drawn.
     """
 
     solver: str
@@ -60,6 +65,7 @@ class Plan:
     n_passes: int
     budget: tuple[BudgetLine, ...] = ()
     reasons: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, ready for JSON."""

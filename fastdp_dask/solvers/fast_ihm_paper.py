@@ -25,11 +25,10 @@ _CLIP = 1.0
 
 @dataclass(frozen=True)
 class PaperPlan(Plan):
-    """`Plan` with ω and τ of the Laplace releases (FM, Theorem 2), and all that it pays for as events."""
+    """`Plan` with ω and τ of the Laplace releases (FM, Theorem 2)."""
 
     omega: float = 0.0
     tau: float = 0.0
-    events: tuple[privacy.Event, ...] = ()
 
 
 def make_plan(

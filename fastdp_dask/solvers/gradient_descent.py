@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdp_dask import privacy, rng
 from fastdp_dask.linalg import bounded
-from fastdp_dask.privacy import Event, GaussianEvent
+from fastdp_dask.privacy import GaussianEvent
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
@@ -26,12 +26,9 @@ class GradientDescentPlan(Plan):
     ----------
     step : float
         Step in units of 1/n.  ‖XᵀX‖ ≤ n, so that steps below 2 never diverge.
-    events : tuple of Event
-        The T gradients.
     """
 
     step: float = 1.0
-    events: tuple[Event, ...] = ()
 
 
 def make_plan(

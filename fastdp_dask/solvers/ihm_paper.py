@@ -13,7 +13,7 @@ from fastdp_dask.errors import ArgumentError
 from fastdp_dask.linalg import bounded, smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms import fast_mixing
 from fastdp_dask.mechanisms.wishart import wishart
-from fastdp_dask.privacy import Event, FailureEvent, GaussianEvent, LaplaceEvent, MixingEvent
+from fastdp_dask.privacy import FailureEvent, GaussianEvent, LaplaceEvent, MixingEvent
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.operator import RowOperator, SketchedRows
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
@@ -33,14 +33,11 @@ class IHMPlan(Plan):
         Scale and shift of λ̃, whose sensitivity is 1.
     pull : bool
         Whether the steps have the −η²θ term of the paper; the authors' scripts leave it out.
-    events : tuple of Event
-        All that the fit pays for.
     """
 
     omega: float = 0.0
     tau: float = 0.0
     pull: bool = True
-    events: tuple[Event, ...] = ()
 
 
 def make_plan(

@@ -49,8 +49,6 @@ class MixingPlan(Plan):
         Probability that one estimate is on its wrong side.
     eigenvalue_kind : str
         "eigenvalue" (sensitivity 1 + 2m) or "singular" (s_min, sensitivity 1); "" for none.
-    events : tuple of Event
-        All that the fit pays for.
     """
 
     route: str = "gram"
@@ -62,7 +60,6 @@ class MixingPlan(Plan):
     eigenvalue_kind: str = ""
     deviation_noise: float = 0.0
     estimate_failure: float = 0.0
-    events: tuple[Event, ...] = ()
 
 
 def make_plan(

@@ -80,8 +80,6 @@ class PooledPlan(Plan):
         "eigenvalue" or "singular": what is estimated of λ_min(ZᵀZ); "" when it is not, and η² = β.
     estimate_failure : float
         Probability that one estimate is on its wrong side, paid in δ.
-    events : tuple of Event
-        All that the fit pays for; ε is recomputed from them.
     accounting : str
         "exact" or "renyi": how the noise was calibrated, and ε is recomputed (`fastdp_dask.solvers.calibrate.spent`).
     predicted_risk : float
@@ -99,7 +97,6 @@ class PooledPlan(Plan):
     eigenvalue_noise: float = 0.0
     eigenvalue_kind: str = ""
     estimate_failure: float = 0.0
-    events: tuple[Event, ...] = ()
     accounting: str = "renyi"
     predicted_risk: float = 0.0
     switches: Switches = Switches()

@@ -183,9 +183,9 @@ def test_coarsened_sums_are_covered(monkeypatch: pytest.MonkeyPatch, k2: int) ->
     X, y = small_data(400, 3)
     fit(model(**PAPER, k2=k2, n_iter=2), X, y)
     assert len(seen) == 2
-    for deviation, coherence in seen:
+    for value, sensitivity in seen:
         if k2 == 512:
-            assert (deviation, coherence) == (0.0, 0.0)
+            assert (value, sensitivity) == (0.0, 0.0)
         else:
-            assert deviation > 0
-            assert coherence >= 2 * math.sqrt(4) * unit / 2**16
+            assert value > 0
+            assert sensitivity >= 2 * math.sqrt(4) * unit / 2**16
