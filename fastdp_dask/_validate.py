@@ -14,7 +14,10 @@ def _number(name: str, value: Any, expected: str, hint: str) -> float:
         raise ArgumentError(f"{name} must be given: expected {expected}, got None. {hint}")
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ArgumentError(f"{name} must be {expected}, got {type(value).__name__}. {hint}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf  # no argument takes it
 
 
 def epsilon(value: Any) -> float:
@@ -59,14 +62,18 @@ def not_negative(name: str, value: Any, hint: str = "Pass a finite number, zero 
     return number
 
 
-def count(name: str, value: Any, *, minimum: int = 1, hint: str = "Pass a whole number.") -> int:
-    """Return `value` as an int >= `minimum`."""
+def count(
+    name: str, value: Any, *, minimum: int = 1, maximum: int | None = None, hint: str = "Pass a whole number."
+) -> int:
+    """Return `value` as an int from `minimum` to `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         got = "None" if value is None else type(value).__name__
         raise ArgumentError(f"{name} must be a whole number >= {minimum}, got {got}. {hint}")
     number = int(value)
     if number < minimum:
         raise ArgumentError(f"{name} must be a whole number >= {minimum}, got {name}={number}. {hint}")
+    if maximum is not None and number > maximum:
+        raise ArgumentError(f"{name} must be a whole number <= {maximum}, got {name}={number}. {hint}")
     return number
 
 

@@ -99,7 +99,7 @@ def fastmix(
         Before anything is read or spent.
     """
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
-    k1, k2 = _validate.count("k1", k1), _validate.count("k2", k2)
+    k1, k2 = _validate.count("k1", k1, maximum=1 << 28), _validate.count("k2", k2)
     _validate.choice("preset", preset, _PRESETS)
     scaling = declare(count_features(X), data_norm=data_norm, bounds_y=(-1, 1), fit_intercept=False)
     if public_seed is not None:

@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fastdp_dask import rng, run_protocol
+from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
-from fastdp_dask.blocked.source import as_blocks, count_features
+from fastdp_dask.blocked.source import as_blocks, column_names, count_features
 from fastdp_dask.errors import ArgumentError, DataShapeError, PrivacyLeakWarning
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.rows.scaling import Scaling, declare
@@ -167,6 +168,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
                 "sample_weight is not supported: a weight would multiply one person's influence beyond the declared "
                 "bounds. Leave it out."
             )
+        columns.required(y)
         request = dispatch.check_request(
             epsilon=self.epsilon, delta=self.delta, solver=self.solver, preset=self.preset,
             n_iter=self.n_iter, k1=self.k1, k2=self.k2, coherence=self.coherence,
@@ -189,7 +191,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         run_protocol.refuse_early(ledger, self.run_dir, request.epsilon, request.delta)
         features, target, names = as_blocks(X, y)
         if feature_names is not None:
-            names = _checked_names(feature_names, scaling.n_features)
+            names = columns.checked(feature_names, scaling.n_features)
         assert target is not None
         plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
         facts = {
@@ -219,6 +221,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
                 f"X must have {self.n_features_in_} columns as in fit, got {width}. Select the same features."
             )
         lazy = isinstance(X, da.Array) or hasattr(X, "dask")
+        columns.same(getattr(self, "feature_names_in_", None), column_names(X))
         features, _, _ = as_blocks(X)
         predicted = features.astype(np.float64) @ self.coef_ + self.intercept_
         return predicted if lazy else predicted.compute()
@@ -228,6 +231,8 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         if sample_weight is not None:
             raise ArgumentError("sample_weight is not supported in score. Leave it out.")
         check_is_fitted(self)
+        columns.required(y)
+        columns.same(getattr(self, "feature_names_in_", None), column_names(X))
         features, target, _ = as_blocks(X, y)
         assert target is not None
         residual = target - (features.astype(np.float64) @ self.coef_ + self.intercept_)
@@ -285,13 +290,3 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         tags.regressor_tags.poor_score = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _checked_names(names: Sequence[str], n_features: int) -> list[str]:
-    listed = list(names)
-    if len(listed) != n_features or not all(isinstance(name, str) for name in listed):
-        raise DataShapeError(
-            f"feature_names must be {n_features} strings, one for each column of X, got {len(listed)} entries. "
-            "Pass one name for each column."
-        )
-    return listed

@@ -286,3 +286,55 @@ def test_without_seeds_no_two_fits_are_equal() -> None:
     estimator = model(public_seed=None, random_state=None)
     first = bits(estimator.fit(X, Y))
     assert bits(estimator.fit(X, Y)) != first
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda b: b[:, 1:].copy(), DataShapeError),
+        (lambda b: np.hstack([b, b]), DataShapeError),
+        (lambda b: b[:-1].copy(), DataShapeError),
+        (lambda b: np.vstack([b, b]), DataShapeError),
+        (lambda b: b.astype(str), DataTypeError),
+    ],
+)
+def test_a_block_that_is_not_what_it_was_declared_is_refused(change: Any, error: type[Exception]) -> None:
+    X, y = small_data(400, 3)
+    lying = da.from_array(X, chunks=(100, 3)).map_blocks(change, dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(error, match=r"X: .*block must .*got .*Give map_blocks"):
+        fit(model(), lying, da.from_array(y, chunks=100))
+
+
+def test_columns_of_another_order_or_name_are_refused() -> None:
+    X, y = small_data(400, 3)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    fitted = fit(model(), frame, y)
+    for wrong in (frame[["c", "b", "a"]], frame.rename(columns={"a": "zz"})):
+        with pytest.raises(DataShapeError, match="X must have the columns of fit in their order"):
+            fitted.predict(wrong)
+        with pytest.raises(DataShapeError, match="X must have the columns of fit in their order"):
+            fitted.score(wrong, y)
+    assert np.array_equal(fitted.predict(frame), fitted.predict(X))
+
+
+def test_a_masked_entry_is_a_missing_one() -> None:
+    X, y = small_data(400, 3)
+    mask = np.zeros_like(X, dtype=bool)
+    mask[::2, 1] = True
+    masked, blank = np.ma.MaskedArray(X, mask), np.where(mask, np.nan, X)
+    wanted = fit(model(), blank, y).coef_
+    assert np.array_equal(fit(model(), masked, y).coef_, wanted)
+    assert np.array_equal(fit(model(), da.from_array(masked, chunks=(100, 3)), y).coef_, wanted)
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_iter": 10**9}, {"k1": 2**70}, {"epsilon": 10**400}, {"bounds_X": (-(10**400), 1)}]
+)
+def test_numbers_beyond_all_use_are_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        fit(model(**options), *small_data(40, 3))
+
+
+def test_a_missing_target_is_refused() -> None:
+    with pytest.raises(DataShapeError, match="y must be given"):
+        model().fit(small_data(40, 3)[0], None)

@@ -33,7 +33,7 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     DataTypeError
         If a column is object, string, complex or datetime.
     """
-    names = _column_names(X)
+    names = column_names(X)
     features = _as_array("X", X)
     if features.ndim != 2:
         raise DataShapeError(
@@ -91,6 +91,16 @@ def count_features(X: Any) -> int:
     return int(shape[1])
 
 
+def check_block(name: str, block: Any, declared: tuple[int, int]) -> None:
+    """Refuse a block that is not what its array said: its rows would be bounded and paired wrongly."""
+    hint = "Give map_blocks the dtype= and chunks= of what it returns, and filter rows with a known count."
+    if not isinstance(block, np.ndarray) or block.dtype.kind not in _NUMERIC_KINDS:
+        got = f"dtype {block.dtype}" if isinstance(block, np.ndarray) else type(block).__name__
+        raise DataTypeError(f"{name}: every block must be a numeric NumPy array, got {got}. {hint}")
+    if block.shape != declared:
+        raise DataShapeError(f"{name}: a block must have its declared shape {declared}, got {block.shape}. {hint}")
+
+
 def native(block: np.ndarray) -> np.ndarray:
     """The block as C-contiguous float32 (if it is that) or float64: what the row kernels take.
 
@@ -98,16 +108,21 @@ def native(block: np.ndarray) -> np.ndarray:
     """
     dtype = np.float32 if block.dtype.kind == "f" and block.dtype.itemsize == 4 else np.float64
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(block, dtype=dtype)
+        return np.ascontiguousarray(_unmasked(block), dtype=dtype)
 
 
 def native_target(block: np.ndarray) -> np.ndarray:
     """The targets (m, 1) or (m,) as (m,) float64, silently."""
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(block, dtype=np.float64).reshape(-1)
+        return np.ascontiguousarray(_unmasked(block), dtype=np.float64).reshape(-1)
 
 
-def _column_names(X: Any) -> list[str] | None:
+def _unmasked(block: np.ndarray) -> np.ndarray:
+    """A masked entry is a missing one."""
+    return np.ma.filled(block.astype(np.float64), np.nan) if isinstance(block, np.ma.MaskedArray) else block
+
+
+def column_names(X: Any) -> list[str] | None:
     columns = getattr(X, "columns", None)
     if columns is None:
         return None
@@ -124,7 +139,7 @@ def _as_array(name: str, value: Any) -> da.Array:
     if hasattr(value, "to_dask_array"):  # Dask DataFrame or Series
         return (value if uniform else value.astype(np.float64)).to_dask_array()
     if not types:
-        array = np.asarray(value)
+        array = _unmasked(value) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
     else:
         array = value.to_numpy() if uniform else value.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_kind(name, array.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from fastdp_dask.blocked.source import check_block
 from fastdp_dask.sketch._gather_kernels import add_narrow
 
 SPLIT_EVERY = 8
@@ -55,7 +56,7 @@ def parts(
         if mapped is None:
             # Every task carries the starts of its run; so runs are short.
             run = X.blocks[start:stop], y.blocks[start:stop]
-            partials = _partials(*run, kernel, ends[start:stop], shape, dtype, shared)
+            partials = _partials(*run, kernel, ends[start : stop + 1], shape, dtype, shared)
         else:
             partials = mapped if stop - start == len(lengths) else mapped.blocks[start:stop]
         yield Part(_total(partials, combine), int(ends[stop] - ends[start]), stop - start)
@@ -71,7 +72,7 @@ def _partials(
     shared: Mapping[str, Any],
 ) -> da.Array:
     return da.map_blocks(
-        _on_chunk, X, y[:, None], kernel=kernel, starts=starts, **shared,
+        _on_chunk, X, y[:, None], kernel=kernel, starts=starts, declared=X.shape, **shared,
         dtype=dtype, meta=np.empty((0, 0), dtype=dtype), chunks=((shape[0],) * X.numblocks[0], (shape[1],)),
     )  # fmt: skip
 
@@ -90,11 +91,19 @@ def _on_chunk(
     y: np.ndarray,
     kernel: Callable[..., np.ndarray],
     starts: int | np.ndarray,
+    declared: tuple[int, int],
     block_id: tuple[int, ...],
     **shared: Any,
 ) -> np.ndarray:
-    """`starts`: the rows of a chunk where all have as many, else the first row of each chunk."""
-    first = starts * block_id[0] if isinstance(starts, int) else int(starts[block_id[0]])
+    """`starts`: the rows of a chunk where all have as many, else where each chunk starts and the last one ends."""
+    if isinstance(starts, int):
+        first = starts * block_id[0]
+        rows = min(starts, declared[0] - first)
+    else:
+        first, end = (int(edge) for edge in starts[block_id[0] : block_id[0] + 2])
+        rows = end - first
+    check_block("X", X, (rows, declared[1]))
+    check_block("y", y, (rows, 1))
     return kernel(X, y, first, **shared)
 
 

@@ -225,7 +225,7 @@ def _bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = No
     for side, part in zip(("lower", "upper"), value, strict=True):
         try:
             array = np.asarray(part, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got another type. {hint}") from None
         if array.ndim > 1 or (array.ndim == 1 and array.size not in (1, size)):
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got shape {array.shape}. {hint}")

@@ -24,6 +24,8 @@ from fastdp_dask.solvers.base import Plan, Solution
 
 SOLVERS = ("auto", "fastihm", "ihm", "adassp", "linear_mixing", "fast_linear_mixing")
 PRESETS = ("tight", "paper")
+_MOST_ROUNDS = 1000  # each is a pass over the data
+_MOST_ROWS = 1 << 40
 _GRAM_COLUMNS = 256  # up to here XᵀX by blocks costs no more than a transform, and needs less noise
 COHERENCE = ("auto", "public", "leverage", "free", "private")
 
@@ -76,9 +78,10 @@ def check_request(
     _validate.choice("solver", solver, SOLVERS)
     _validate.choice("preset", preset, PRESETS)
     _validate.choice("coherence", coherence, COHERENCE)
+    hint = "Leave it out for the default."
     sizes = {
-        name: None if value is None else _validate.count(name, value, hint="Leave it out for the default.")
-        for name, value in (("n_iter", n_iter), ("k1", k1), ("k2", k2))
+        name: None if value is None else _validate.count(name, value, maximum=most, hint=hint)
+        for name, value, most in (("n_iter", n_iter, _MOST_ROUNDS), ("k1", k1, _MOST_ROWS), ("k2", k2, _MOST_ROWS))
     }
     given = {**sizes, "coherence": None if coherence == "auto" else coherence}
     for name in _WITHOUT.get((solver, preset), ()):
