@@ -13,6 +13,7 @@ from fastdp_dask.commands import tables
 from fastdp_dask.commands.stopping import Stoppable
 from fastdp_dask.commands.workers import connected
 from fastdp_dask.data import open_store
+from fastdp_dask.errors import ArgumentError
 
 
 def fit(
@@ -43,6 +44,11 @@ def fit(
     Bounds and groups are those declared in the store. On SIGTERM or SIGUSR1 the fit keeps what it has
     released and exits with 75; the same command then continues it, with the same budget.
     """
+    if out.resolve().is_relative_to(data.resolve()):
+        raise ArgumentError(
+            f"--out must be a folder outside of DATA, got {out}: ingesting anew would remove it, with releases that "
+            "were paid for. Choose another folder."
+        )
     store = open_store(data, allow_missing_chunks=allow_missing_chunks)
     model = LinearRegression(
         epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,

@@ -168,3 +168,10 @@ def test_missing_chunks_are_refused_unless_accepted(tmp_path: Path, capsys: pyte
     assert main(arguments) == 1
     assert "3 of 4 chunks" in capsys.readouterr().err
     assert main([*arguments, "--allow-missing-chunks"]) == 0
+
+
+def test_a_run_folder_inside_the_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = make_store(tmp_path / "store")
+    assert main(["fit", str(store), *PAPER, *SEEDS, "--out", str(store / "run")]) == 1
+    assert "--out must be a folder outside of DATA" in capsys.readouterr().err
+    assert not (store / "run").exists()
