@@ -13,7 +13,7 @@ import typer
 from fastdp_dask import plan as make_plan
 from fastdp_dask.commands import tables
 from fastdp_dask.data import open_store
-from fastdp_dask.solvers.base import Plan
+from fastdp_dask.planning import partial_bytes
 
 
 def plan(
@@ -40,8 +40,8 @@ def plan(
     bytes_of = {
         "read in each pass": store.X.nbytes + store.y.nbytes,
         "largest chunk": chunk,
-        "partial result of the largest pass": _partial_bytes(made),
-        "driver": 2 * _partial_bytes(made) + 8 * 6 * made.n_columns**2,
+        "partial result of the largest pass": partial_bytes(made),
+        "driver": 2 * partial_bytes(made) + 8 * 6 * made.n_columns**2,
     }
     low, high = store.declaration.bounds_y
     risk = getattr(made, "predicted_risk", 0.0)
@@ -64,10 +64,3 @@ def plan(
             f"Predicted: error beyond least squares, in {store.declaration.target}, root mean square: about "
             f"{added_error:.2g} (over a few guessed spectra; no value was read)."
         )
-
-
-def _partial_bytes(plan: Plan) -> int:
-    """The largest partial result that a pass moves: k2 × d for each sketch, or d × d, in int64."""
-    sketches = plan.n_iter if plan.preset == "paper" else 1
-    rows = sketches * plan.k2 if plan.k2 else plan.n_columns
-    return 8 * plan.n_columns * (rows + 1)
