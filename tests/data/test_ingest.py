@@ -27,7 +27,7 @@ CSV = """id,delay,distance,origin,late
 2,-3.5,7315.25,JFK,False
 3,,200,LGA,1
 4,12,oops,EWR,0
-5,1,300,XXX,0
+5,1,300,ZZZ,0
 6,2,400,,0
 7,3,500,NA,maybe
 """
