@@ -1,0 +1,19 @@
+"""What a test needs from the machine it runs on: there, or skipped; and with FASTDP_SITE=required, there or failed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def needs(*programs: str) -> None:
+    """Skip the test that calls this when a program is not installed; fail it where everything must be."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if not missing:
+        return
+    reason = f"not installed: {', '.join(missing)}"
+    if os.environ.get("FASTDP_SITE") == "required":
+        pytest.fail(reason)
+    pytest.skip(reason)
