@@ -2,7 +2,7 @@
 
 import sys
 
-from fastdp_dask.commands.app import main
+from fastdp_dask.commands.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -41,7 +41,7 @@ def fit(
 ) -> None:
     """Fit a private linear regression on a store.
 
-    Bounds and groups are those declared in the store. On SIGTERM or SIGUSR1 the fit keeps what it has
+    Bounds and groups are those declared in the store. On SIGTERM or SIGUSR1, at any time, the fit keeps what it has
     released and exits with 75; the same command then continues it, with the same budget.
     """
     if out.resolve().is_relative_to(data.resolve()):
@@ -49,19 +49,20 @@ def fit(
             f"--out must be a folder outside of DATA, got {out}: ingesting anew would remove it, with releases that "
             "were paid for. Choose another folder."
         )
-    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
-    model = LinearRegression(
-        epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
-        public_seed=public_seed, random_state=random_state, ledger=ledger, run_dir=out,
-        **store.declaration.estimator_arguments(),
-    )  # fmt: skip
-    names = store.declaration.feature_names
-    stopped = f"stopped on request; what was released is kept in {out}. Run the same command again."
-    with connected(scheduler), Stoppable(PassReport(), stopped) as progress:
-        model.fit(store.X, store.y, feature_names=names, source=str(store.path), progress=progress)
-    plan, (spent, failing) = model.plan_, model.privacy_spent_
-    console = tables.console()
-    tables.show_coefficients(console, model, store.declaration.target)
-    tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
-    print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
-    print(f"Model: {out / 'model.json'}")
+    stopped = f"stopped on request; what was paid and released is kept in {out}. Run the same command again."
+    with Stoppable(PassReport(), stopped) as progress:
+        store = open_store(data, allow_missing_chunks=allow_missing_chunks)
+        model = LinearRegression(
+            epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
+            public_seed=public_seed, random_state=random_state, ledger=ledger, run_dir=out,
+            **store.declaration.estimator_arguments(),
+        )  # fmt: skip
+        names = store.declaration.feature_names
+        with connected(scheduler):
+            model.fit(store.X, store.y, feature_names=names, source=store.source, progress=progress)
+        plan, (spent, failing) = model.plan_, model.privacy_spent_
+        console = tables.console()
+        tables.show_coefficients(console, model, store.declaration.target)
+        tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
+        print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
+        print(f"Model: {out / 'model.json'}")

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from fastdp_dask import data
+from fastdp_dask.blocked.progress import silent
 from fastdp_dask.commands import outcome
+from fastdp_dask.commands.stopping import Stoppable
 
 
 def ingest(
@@ -30,10 +32,12 @@ def ingest(
     A cell that is missing or not a number becomes NaN; a fit counts such a record as blank.
     """
     wanted = None if features is None else [name.strip() for name in features.split(",")]
-    report = data.ingest(
-        source, dest, target=target, features=wanted, bounds=bounds, dtype=dtype, chunk_rows=chunk_rows,
-        overwrite=overwrite, progress=_RowLines(),
-    )  # fmt: skip
+    stopped = f"stopped on request; what was written to {dest} is removed again. Run the same command again."
+    with Stoppable(silent, stopped):
+        report = data.ingest(
+            source, dest, target=target, features=wanted, bounds=bounds, dtype=dtype, chunk_rows=chunk_rows,
+            overwrite=overwrite, progress=_RowLines(),
+        )  # fmt: skip
     print(
         f"{report.path}: {report.rows:,} rows x {report.columns} features in {report.chunks} "
         f"chunk{'s' * (report.chunks != 1)}, {report.seconds:.1f} s"

@@ -17,14 +17,14 @@ from typing import Any
 
 import typer
 
+from fastdp_dask.commands import stopping
+from fastdp_dask.commands.stopping import CHECKPOINTED, INTERRUPTED, Stopped
 from fastdp_dask.errors import BudgetError, FastDPError
 
 DONE = 0
 ERROR = 1
 USAGE = 2
 BUDGET = 3  # refused by the ledger: never retry
-CHECKPOINTED = 75  # EX_TEMPFAIL: what was released is kept; run the same command again
-INTERRUPTED = 130  # Ctrl-C, as shells have it
 
 _NEXT_STEPS = {
     "KilledWorker": "A worker died again and again, most often for lack of memory: give workers more, or "
@@ -36,13 +36,6 @@ _OTHERWISE = (
     "Its text is withheld, as it may quote data. Set FASTDP_DEBUG=1 to see where it arose; "
     "a fit continues where it stopped when run again with the same --out."
 )
-
-
-class Stopped(BaseException):
-    """The process was asked to stop: a pass was abandoned, the releases made so far are kept.
-
-    Not an `Exception`, so that nothing on the way mistakes it for a failure and retries.
-    """
 
 
 def say(text: str) -> None:
@@ -74,9 +67,11 @@ def _outcome(command: Callable[..., None], *args: Any, **kwargs: Any) -> int:
     except (typer.Exit, typer.BadParameter):
         raise
     except Stopped as stopped:
+        stopping.told()
         say(str(stopped))
         return CHECKPOINTED
     except KeyboardInterrupt:
+        stopping.told()
         say("interrupted. Releases made so far are kept: run the same command again to continue.")
         return INTERRUPTED
     except BudgetError as error:

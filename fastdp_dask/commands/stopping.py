@@ -1,25 +1,71 @@
-"""Being asked to stop: SIGTERM (time is up) and SIGUSR1 (soon) end a fit between two releases."""
+"""Being asked to stop: SIGTERM (time is up), SIGUSR1 (soon) and Ctrl-C, from the first moment of the process.
+
+Imports nothing heavy, so that the handlers stand before anything else is loaded.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastdp_dask.blocked.progress import PassProgress
-from fastdp_dask.commands.outcome import Stopped
+if TYPE_CHECKING:
+    from fastdp_dask.blocked.progress import PassProgress
 
-_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+CHECKPOINTED = 75  # EX_TEMPFAIL: what was released is kept; run the same command again
+INTERRUPTED = 130  # Ctrl-C, as shells have it
+CLEARING_SECONDS = 15.0  # a batch system kills 30 s after it has asked
+
+_REQUESTS = [getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+_SIGNALS = [*_REQUESTS, signal.SIGINT]
+_AGAIN = "Run the same command again"
+
+
+class Stopped(BaseException):
+    """The process was asked to stop: a pass was abandoned, the releases made so far are kept.
+
+    Not an `Exception`, so that nothing on the way mistakes it for a failure and retries.
+    """
+
+
+class _Process:
+    """What is true of this process rather than of one command in it."""
+
+    ours = False  # whether it was started as `fastdp`, so that it may be ended here
+    told = False  # whether the line about stopping was printed
+
+
+def from_the_start() -> None:
+    """Until a command takes over, end the process at once: nothing was begun, so there is nothing to clear up."""
+    _Process.ours = True
+    for number in _SIGNALS:
+        signal.signal(number, _end_before_anything)
+
+
+def over() -> None:
+    """The command has ended and its exit code stands: a signal must not change it any more."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def told() -> None:
+    """Note that a person has been told, so that an end by force repeats nothing."""
+    _Process.told = True
 
 
 class Stoppable:
-    """A `PassProgress` in which those signals raise `Stopped`.
+    """A `PassProgress` in which those signals raise `Stopped`, and Ctrl-C `KeyboardInterrupt`.
 
-    During a pass it is raised at once: the pass is abandoned, and a pass releases nothing.  At any other time
-    it waits for the next pass to begin, so that no release is torn between its draw and its record.
+    Before the first pass and during a pass it is raised at once: nothing is begun, or a pass is abandoned, and a
+    pass releases nothing.  Between two passes it waits for the next one, so that no release is torn between its draw
+    and its record.  After the last pass the command goes on to its end.
+
+    A process started as `fastdp` that has not cleared up `CLEARING_SECONDS` after it was stopped is ended by force,
+    as is one that gets Ctrl-C twice: whatever is on disk stands as after a crash.
 
     Parameters
     ----------
@@ -31,7 +77,9 @@ class Stoppable:
 
     def __init__(self, progress: PassProgress, message: str) -> None:
         self._progress, self._message = progress, message
-        self._asked = self._raised = self._in_pass = False
+        self._asked: int | None = None
+        self._raised = False
+        self._open = True  # whether a signal may raise now
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stoppable:
@@ -40,26 +88,50 @@ class Stoppable:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if _Process.ours:
+            over()
+            return
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     @contextmanager
     def __call__(self, name: str, number: int, n_rows: int, n_chunks: int) -> Iterator[None]:
-        self._in_pass = True
+        self._open = True
         try:
-            if self._asked:
-                self._stop()
+            if self._asked is not None:
+                self._stop(self._asked)
             with self._progress(name, number, n_rows, n_chunks):
                 yield
         finally:
-            self._in_pass = False
+            self._open = False
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
-        if self._in_pass:
-            self._stop()
+        again, self._asked = self._asked, number
+        if number == again == signal.SIGINT and _Process.ours:
+            _end(INTERRUPTED, "interrupted twice: ended at once, as by a crash.")
+        if self._open:
+            self._stop(number)
 
-    def _stop(self) -> None:
-        if not self._raised:  # a second signal must not disturb the clearing up after the first
-            self._raised = True
-            raise Stopped(self._message)
+    def _stop(self, number: int) -> None:
+        if self._raised:  # a second signal must not disturb the clearing up after the first
+            return
+        self._raised = True
+        code = INTERRUPTED if number == signal.SIGINT else CHECKPOINTED
+        if _Process.ours:
+            force = threading.Timer(CLEARING_SECONDS, _end, (code, self._message))
+            force.daemon = True
+            force.start()
+        raise KeyboardInterrupt if number == signal.SIGINT else Stopped(self._message)
+
+
+def _end_before_anything(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGINT:
+        _end(INTERRUPTED, f"interrupted before anything was begun. {_AGAIN} to begin.")
+    _end(CHECKPOINTED, f"stopped on request before anything was begun. {_AGAIN}.")
+
+
+def _end(code: int, message: str) -> None:
+    """End the process without waiting for anything; `os.write`, as a handler may have cut into a print."""
+    if not _Process.told:
+        os.write(2, f"fastdp: {message}\n".encode())
+    os._exit(code)

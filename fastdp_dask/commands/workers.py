@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fastdp_dask.commands import outcome
 from fastdp_dask.errors import FastDPError
 
 
@@ -35,6 +36,8 @@ def connected(address: str | None, timeout: float = 60.0) -> Iterator[None]:
             f"{timeout:g} s. Start it, or correct the address."
         )
     with client:
+        if not client.nthreads():
+            outcome.say(f"waiting for workers of {address}, at most {timeout:g} s")
         try:
             client.wait_for_workers(1, timeout=timeout)
             workers = True

@@ -1,18 +1,21 @@
-"""SIGTERM and SIGUSR1 end a fit with 75, and the same command continues it to the same model."""
+"""SIGTERM and SIGUSR1 end a fit with 75 at any time, and the same command continues it to the same model."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from command_cases import ENVIRONMENT, PAPER, SEEDS, command, make_store, run
+from distributed import LocalCluster
 
 from fastdp_dask.blocked.progress import silent
-from fastdp_dask.commands.outcome import Stopped
-from fastdp_dask.commands.stopping import Stoppable
+from fastdp_dask.commands.stopping import Stoppable, Stopped
+from fastdp_dask.ledger import Ledger
 
 
 @pytest.fixture(scope="module")
@@ -21,43 +24,142 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("many") / "store", n_rows=16384, chunk_rows=64)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(store: Path) -> dict[str, object]:
-    run_folder = store.parent / "undisturbed"
-    assert run("fit", store, *PAPER, *SEEDS, "--out", run_folder).returncode == 0
-    document: dict[str, object] = json.loads((run_folder / "model.json").read_text())
-    return document
+class Fit:
+    """`fastdp fit` as a process, which pays from a ledger."""
+
+    def __init__(self, store: Path, folder: Path, ledger: Ledger, *more: object) -> None:
+        self.folder, self.ledger = folder, ledger
+        self.process = subprocess.Popen(
+            command("fit", store, *PAPER, *SEEDS, "--out", folder, "--ledger", ledger.path, *more),
+            stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        )  # fmt: skip
+
+    def wait_for_handler(self) -> None:
+        """Until the process catches SIGTERM, which is long before it has loaded NumPy."""
+        while True:
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
+            caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+            if caught >> (signal.SIGTERM - 1) & 1:
+                return
+            time.sleep(0.001)
+
+    def wait_for_line(self, words: str) -> None:
+        assert self.process.stderr is not None
+        assert any(words in line for line in self.process.stderr), f"no line with {words!r}"
+
+    def wait_for_releases(self, count: int) -> None:
+        path = self.folder / "releases.jsonl"
+        while not (path.exists() and path.read_bytes().count(b"\n") >= count):
+            assert self.process.poll() is None
+            time.sleep(0.001)
+
+    def stop(self, number: int, *, paid: int) -> None:
+        """Send the signal; the process must say so in its last line, end with 75 and have paid so many times."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=30)
+        assert time.monotonic() - began < 10  # a batch system kills after 30 s
+        assert self.process.returncode == 75, err
+        assert out == ""
+        last = err.splitlines()[-1]
+        assert last.startswith("fastdp: stopped on request")
+        assert last.endswith("Run the same command again.")
+        assert "Traceback" not in err
+        assert not (self.folder / "model.json").exists()
+        assert len(self.ledger.charges()) == paid
 
 
-@pytest.mark.parametrize(
-    ("at", "number", "redone"),
-    [("pass 1 (sketch)", signal.SIGUSR1, True), ("pass 3 (gradient)", signal.SIGTERM, False)],
-)
-def test_stopped_fit_continues_to_the_same_model(
-    store: Path, undisturbed: dict[str, object], at: str, number: int, redone: bool, tmp_path: Path
-) -> None:
-    arguments = ["fit", store, *PAPER, *SEEDS, "--out", tmp_path]
-    process = subprocess.Popen(
-        command(*arguments), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc whether the handler stands")
+@pytest.mark.cluster
+def test_a_fit_stopped_again_and_again_comes_to_the_same_model(store: Path, tmp_path: Path) -> None:
+    assert run("fit", store, *PAPER, *SEEDS, "--out", tmp_path / "undisturbed").returncode == 0
+    folder, releases = tmp_path / "run", tmp_path / "run" / "releases.jsonl"
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=6, delta=1e-5)
+
+    fit = Fit(store, folder, ledger)
+    fit.wait_for_handler()
+    fit.stop(signal.SIGTERM, paid=0)
+    assert not folder.exists()
+
+    with LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
+        fit = Fit(store, folder, ledger, "--scheduler", cluster.scheduler_address)
+        fit.wait_for_line("waiting for workers")
+        fit.stop(signal.SIGUSR1, paid=0)
+    assert not folder.exists()
+
+    fit = Fit(store, folder, ledger)
+    fit.wait_for_line("pass 1 (sketch)")
+    fit.stop(signal.SIGUSR1, paid=1)
+    assert releases.read_bytes() == b""
+
+    fit = Fit(store, folder, ledger)
+    fit.wait_for_releases(2)
+    fit.stop(signal.SIGTERM, paid=1)
+    kept = releases.read_bytes()
+    assert kept.count(b"\n") in (2, 3)  # a signal between two passes waits for the next one
+
+    fit = Fit(store, folder, ledger)
+    _, err = fit.process.communicate(timeout=120)
+    assert fit.process.returncode == 0, err
+    assert "(sketch)" not in err  # what was released is not computed again
+    assert releases.read_bytes().startswith(kept)
+    assert len(ledger.charges()) == 1
+    models = [json.loads((path / "model.json").read_text()) for path in (folder, tmp_path / "undisturbed")]
+    assert models[0] == models[1]
+
+
+def ended(*signals: str, thread: str = "None") -> tuple[int, str]:
+    """Exit code and standard error of a process of `fastdp` that gets these signals in a pass, a second apart."""
+    script = (
+        "import os, signal, threading, time\n"
+        "from fastdp_dask.commands import stopping\n"
+        "from fastdp_dask.blocked.progress import silent\n"
+        "stopping.from_the_start()\n"
+        "stopping.CLEARING_SECONDS = 0.3\n"
+        f"threading.Thread(target={thread}).start()\n"
+        "with stopping.Stoppable(silent, 'stopped on request. Run the same command again.') as progress:\n"
+        "    with progress('sketch', 1, 10, 1):\n"
+        "        try:\n"
+        f"            signal.raise_signal(signal.{signals[0]})\n"
+        "        finally:\n"
+        + "".join(f"            signal.raise_signal(signal.{number})\n" for number in signals[1:])
+        + "            pass\n"
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if at in line:
-            process.send_signal(number)
-            break
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 75
-    assert out == ""
-    last = err.splitlines()[-1]
-    assert last.startswith("fastdp: stopped on request")
-    assert "Run the same command again" in last
-    assert "Traceback" not in err
-    assert not (tmp_path / "model.json").exists()
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    return process.returncode, process.stderr
 
-    again = run(*arguments)
-    assert again.returncode == 0, again.stderr
-    assert ("(sketch)" in again.stderr) == redone
-    assert json.loads((tmp_path / "model.json").read_text()) == undisturbed
+
+def test_a_process_that_cannot_clear_up_is_ended() -> None:
+    """A thread that never ends keeps a Python process alive after its last line."""
+    code, err = ended("SIGTERM", thread="threading.Event().wait")
+    assert code == 75
+    assert err.endswith("fastdp: stopped on request. Run the same command again.\n")
+
+
+def test_ctrl_c_twice_ends_at_once() -> None:
+    code, err = ended("SIGINT", "SIGINT")
+    assert code == 130
+    assert err.splitlines()[-1] == "fastdp: interrupted twice: ended at once, as by a crash."
+
+
+def test_a_second_request_disturbs_no_clearing_up() -> None:
+    code, err = ended("SIGUSR1", "SIGTERM")
+    assert code == 1  # that script catches nothing; the commands turn it into 75
+    assert "stopping.Stopped" in err
+
+
+def test_ctrl_c_abandons_a_pass() -> None:
+    def one_pass(progress: Stoppable) -> None:
+        with progress("sketch", 1, 10, 1):
+            signal.raise_signal(signal.SIGINT)
+
+    with Stoppable(silent, "stopped") as progress, pytest.raises(KeyboardInterrupt):
+        one_pass(progress)
+
+
+def test_before_the_first_pass_a_signal_stops_at_once() -> None:
+    with Stoppable(silent, "stopped"), pytest.raises(Stopped):
+        signal.raise_signal(signal.SIGUSR1)
 
 
 def test_between_passes_a_signal_waits_for_the_next_pass() -> None:
