@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fastdp_dask import LinearRegression
-from fastdp_dask.blocked.progress import PassReport
+from fastdp_dask.blocked.progress import PassProgress, PassReport
 from fastdp_dask.commands import tables
 from fastdp_dask.commands.stopping import Stoppable
 from fastdp_dask.commands.workers import connected
-from fastdp_dask.data import open_store
-from fastdp_dask.errors import ArgumentError
+from fastdp_dask.data import Declaration, open_store, read_declaration
+from fastdp_dask.errors import ArgumentError, BoundsError
 
 
 def fit(
@@ -51,18 +52,66 @@ def fit(
         )
     stopped = f"stopped on request; what was paid and released is kept in {out}. Run the same command again."
     with Stoppable(PassReport(), stopped) as progress:
-        store = open_store(data, allow_missing_chunks=allow_missing_chunks)
-        model = LinearRegression(
+        fit_store(
+            data, out, progress, connected(scheduler), allow_missing_chunks=allow_missing_chunks,
             epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
-            public_seed=public_seed, random_state=random_state, ledger=ledger, run_dir=out,
-            **store.declaration.estimator_arguments(),
+            public_seed=public_seed, random_state=random_state, ledger=ledger,
         )  # fmt: skip
-        names = store.declaration.feature_names
-        with connected(scheduler):
-            model.fit(store.X, store.y, feature_names=names, source=store.source, progress=progress)
-        plan, (spent, failing) = model.plan_, model.privacy_spent_
-        console = tables.console()
-        tables.show_coefficients(console, model, store.declaration.target)
-        tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
-        print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
-        print(f"Model: {out / 'model.json'}")
+
+
+def fit_store(
+    data: str | Path,
+    out: Path,
+    progress: PassProgress,
+    workers: AbstractContextManager[Any],
+    *,
+    bounds: str | Path | None = None,
+    target: str | None = None,
+    allow_missing_chunks: bool = False,
+    **options: Any,
+) -> None:
+    """Open a store, fit it into the run folder `out` within the context `workers`, and show the result.
+
+    Parameters
+    ----------
+    data, out
+        The store and the run folder.
+    progress : PassProgress
+    workers : context manager
+        Entered once the store is known to be whole: what makes a `distributed.Client` the active one.
+    bounds : path, optional
+        Declared bounds and categories instead of the store's own; public like those.
+    target : str, optional
+        Must be the store's.
+    **options
+        Of `LinearRegression`.
+    """
+    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
+    declaration = _declared(store.declaration, bounds, target)
+    model = LinearRegression(run_dir=out, **options, **declaration.estimator_arguments())
+    names = declaration.feature_names
+    with workers:
+        model.fit(store.X, store.y, feature_names=names, source=store.source, progress=progress)
+    plan, (spent, failing) = model.plan_, model.privacy_spent_
+    console = tables.console()
+    tables.show_coefficients(console, model, declaration.target)
+    tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
+    print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
+    print(f"Model: {out / 'model.json'}")
+
+
+def _declared(stored: Declaration, bounds: str | Path | None, target: str | None) -> Declaration:
+    """The declaration of a store, with the bounds of another file if there is one; columns and their order stay."""
+    if target is not None and target != stored.target:
+        raise ArgumentError(f"target must be the store's, {stored.target!r}, got {target!r}. Correct it or drop it.")
+    if bounds is None:
+        return stored
+    sources = {f"{source}={label}": source for source, labels in stored.categories for label in labels}
+    columns = list(dict.fromkeys(sources.get(name, name) for name in stored.feature_names))
+    declared = read_declaration(bounds, target=stored.target, features=columns)
+    if declared.feature_names != stored.feature_names:
+        raise BoundsError(
+            f"bounds must declare the categories that the store was written with, got others in {bounds}. Write the "
+            "store again (fastdp ingest) to change them."
+        )
+    return declared
