@@ -23,8 +23,8 @@ class DataShapeError(ArgumentError):
     """The shapes of X and y do not fit together or are not two- and one-dimensional."""
 
 
-class DataTypeError(FastDPError, TypeError):
-    """A column is not numeric (object, string, complex, datetime)."""
+class DataTypeError(ArgumentError, TypeError):
+    """A column is not numeric (object, string, complex, datetime), or X is not dense."""
 
 
 class CalibrationError(ArgumentError):

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
-import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from fastdp_dask import rng, run_protocol
 from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
-from fastdp_dask.blocked.source import as_blocks, column_names, count_features
-from fastdp_dask.errors import ArgumentError, DataShapeError, PrivacyLeakWarning
+from fastdp_dask.blocked.source import as_blocks, count_features
+from fastdp_dask.errors import PrivacyLeakWarning, StoreError
+from fastdp_dask.fitted import FittedLinear
 from fastdp_dask.ledger import Ledger
-from fastdp_dask.rows.scaling import Scaling, declare
+from fastdp_dask.rows.scaling import declare
+from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers import dispatch
-from fastdp_dask.solvers.base import Plan, Solution
+
+_logger = logging.getLogger(__name__)
+_UNNAMED = (
+    "run_dir %s holds a fit that was begun before; it goes on, or hands out its model, without comparing X and y with "
+    "the data of then. Name the data with fit(..., source=...), or take a new folder for new data."
+)
 
 
-class LinearRegression(RegressorMixin, BaseEstimator):
+class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
     r"""Differentially private least squares on data larger than memory.
 
     Finds θ close to  argmin_θ Σ_i (y_i − x_iᵀθ)²  over scaled records, so that the coefficients are
@@ -68,7 +73,9 @@ class LinearRegression(RegressorMixin, BaseEstimator):
     ledger : path or Ledger, optional
         Budget of the data set, charged (epsilon, delta) before the first pass (`Ledger.create` makes one).
     run_dir : path, optional
-        Folder for plan, releases and model; an interrupted fit continues there and never draws twice.
+        Folder for plan, releases and model; an interrupted fit continues there and never draws twice.  Values are
+        never compared with those of the first call, for a refusal would tell of one record that changed: `source`
+        of `fit` names the data, and other data need another folder.
 
     Attributes
     ----------
@@ -138,21 +145,24 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         self,
         X: Any,
         y: Any,
-        sample_weight: None = None,
-        *,
+        *refused: Any,
         feature_names: Sequence[str] | None = None,
         source: str | None = None,
         progress: PassProgress = silent,
+        **also_refused: Any,
     ) -> LinearRegression:
         """Fit on X (n_samples, n_features) and y (n_samples,): Dask or NumPy arrays, Dask or pandas DataFrames.
 
         Runs on the active `distributed.Client` if there is one, else on threads.  `feature_names` names the columns
-        of an array that has no names of its own; `source` says where the data lies, so that a run folder is not
-        continued with other data; `progress` is told of each pass (`fastdp_dask.blocked.progress`).
+        of an array that has no names of its own; `source` names the data in public terms (a place, a date, the
+        `source` of a store), so that a run folder is not continued with other data; `progress` is told of each pass
+        (`fastdp_dask.blocked.progress`).
 
         With a ledger, (epsilon, delta) is charged after all checks and before the first pass.  With a run folder, a fit
         that was interrupted continues: it pays once and draws each release once.  A finished one hands out its model
         without a pass or a charge.
+
+        There is no `sample_weight`: a weight would multiply one person's influence beyond the declared bounds.
 
         Raises
         ------
@@ -163,11 +173,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         LedgerError, StoreError
             If the ledger or the run folder is missing, damaged, in use or cannot be written.
         """
-        if sample_weight is not None:
-            raise ArgumentError(
-                "sample_weight is not supported: a weight would multiply one person's influence beyond the declared "
-                "bounds. Leave it out."
-            )
+        columns.refuse_weights(refused, also_refused)
         columns.required(y)
         request = dispatch.check_request(
             epsilon=self.epsilon, delta=self.delta, solver=self.solver, preset=self.preset,
@@ -200,89 +206,45 @@ class LinearRegression(RegressorMixin, BaseEstimator):
         with run_protocol.begun(
             self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
         ) as run:
+            if run.continued and source is None:
+                _logger.warning(_UNNAMED, self.run_dir)
             rows = BlockedRows(features, target, scaling, progress)
             if run.model is None:
                 solution = dispatch.solve(
                     rows, plan, public_seed=run.public_seed, noise=noise, releases=run.releases
                 )
-                self._keep(plan, solution, scaling, names)
-                run.finish(self._model(noise.reproducible or self.public_seed is not None))
+                coef, intercept = scaling.to_user(solution.theta)
+                spent = (solution.epsilon, solution.delta)
+                self._set(coef, intercept, dict(solution.released), spent, names, plan.n_iter)
+                reproducible = noise.reproducible or self.public_seed is not None
+                run.finish(self._document(solver=plan.solver, preset=plan.preset, reproducible=reproducible))
             else:
-                self._restore(plan, run.model)
+                self._restore(run.model)
+            self.plan_ = plan
             self.n_passes_ = rows.n_passes
         return self
 
-    def predict(self, X: Any) -> Any:
-        """X coef_ + intercept_, (n_samples,): a lazy Dask array for Dask input, else NumPy."""
-        check_is_fitted(self)
-        width = count_features(X)
-        if width != self.n_features_in_:
-            raise DataShapeError(
-                f"X must have {self.n_features_in_} columns as in fit, got {width}. Select the same features."
+    @classmethod
+    def from_run(cls, run_dir: str | os.PathLike[str]) -> LinearRegression:
+        """The fitted model of a run folder: coefficients, names, what was released and spent.
+
+        Raises
+        ------
+        StoreError
+            If the folder holds no finished model, or a damaged one.
+        """
+        document = RunFolder(run_dir).model() if os.path.isdir(run_dir) else None
+        if document is None:
+            raise StoreError(
+                f"run_dir must be the run folder of a finished fit, got no model.json in {run_dir}. Finish the fit "
+                "first: the same call or command continues it."
             )
-        lazy = isinstance(X, da.Array) or hasattr(X, "dask")
-        columns.same(getattr(self, "feature_names_in_", None), column_names(X))
-        features, _, _ = as_blocks(X)
-        predicted = features.astype(np.float64) @ self.coef_ + self.intercept_
-        return predicted if lazy else predicted.compute()
-
-    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """R² of `predict` on (X, y), computed exactly: not private, so use it on data you may look at."""
-        if sample_weight is not None:
-            raise ArgumentError("sample_weight is not supported in score. Leave it out.")
-        check_is_fitted(self)
-        columns.required(y)
-        columns.same(getattr(self, "feature_names_in_", None), column_names(X))
-        features, target, _ = as_blocks(X, y)
-        assert target is not None
-        residual = target - (features.astype(np.float64) @ self.coef_ + self.intercept_)
-        left, total = da.compute((residual**2).sum(), ((target - target.mean()) ** 2).sum())
-        return float(1.0 - left / total)
-
-    def _keep(self, plan: Plan, solution: Solution, scaling: Scaling, names: list[str] | None) -> None:
-        coef, intercept = scaling.to_user(solution.theta)
-        spent = (solution.epsilon, solution.delta)
-        self._set(plan, coef, intercept, dict(solution.released), spent, names)
-
-    def _restore(self, plan: Plan, model: dict[str, Any]) -> None:
-        spent = (float(model["privacy_spent"]["epsilon"]), float(model["privacy_spent"]["delta"]))
-        coef = np.array(model["coef"], dtype=np.float64)
-        self._set(plan, coef, float(model["intercept"]), model["released"], spent, model["feature_names"])
-
-    def _set(
-        self,
-        plan: Plan,
-        coef: np.ndarray,
-        intercept: float,
-        released: dict[str, float],
-        spent: tuple[float, float],
-        names: list[str] | None,
-    ) -> None:
-        self.coef_, self.intercept_ = coef, intercept
-        self.n_features_in_ = coef.shape[0]
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.release_ = released
-        self.privacy_spent_ = spent
-        self.plan_ = plan
-        self.n_iter_ = plan.n_iter
-
-    def _model(self, reproducible: bool) -> dict[str, Any]:
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "coef": self.coef_.tolist(),
-            "intercept": self.intercept_,
-            "feature_names": None if names is None else names.tolist(),
-            "privacy_spent": {"epsilon": self.privacy_spent_[0], "delta": self.privacy_spent_[1]},
-            "neighboring_relation": "one record counted as blank: the zero row after scaling (n public)",
-            "private_against_seed_holders": not reproducible,
-            "released": self.release_,
-            "n_iter": self.n_iter_,
-            "solver": self.plan_.solver,
-            "preset": self.plan_.preset,
-        }
+        spent = document["privacy_spent"]
+        fitted = cls(
+            epsilon=spent["epsilon"], delta=spent["delta"], solver=document["solver"], preset=document["preset"]
+        )
+        fitted._restore(document)
+        return fitted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

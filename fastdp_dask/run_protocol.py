@@ -38,6 +38,8 @@ class Run:
     releases : ReleaseLog
     model : dict or None
         The model, if an earlier run has finished it: nothing may be released any more.
+    continued : bool
+        Whether an earlier run began it.
     """
 
     run_id: str
@@ -45,6 +47,7 @@ class Run:
     releases: ReleaseLog
     model: dict[str, Any] | None = None
     folder: RunFolder | None = None
+    continued: bool = False
 
     def finish(self, model: dict[str, Any]) -> None:
         """Write the finished model down."""
@@ -113,7 +116,7 @@ def begun(
             except BudgetError:
                 folder.abandon()
                 raise
-        yield Run(run_id, seed, folder.releases(), model, folder)
+        yield Run(run_id, seed, folder.releases(), model, folder, stored is not document)
 
 
 def events_of(plan: Plan) -> tuple[Event, ...]:

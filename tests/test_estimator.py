@@ -71,7 +71,7 @@ def test_the_budget_has_no_default(missing: str) -> None:
 
 @pytest.mark.parametrize("value", [3.0, [1.0] * 500, np.ones(500)])
 def test_sample_weight_is_refused(value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"sample_weight is not supported.*Leave it out"):
+    with pytest.raises(ArgumentError, match=r"sample_weight must be left out.*Leave it out"):
         model().fit(untouchable((500, 3)), untouchable((500,)), value)
 
 
@@ -108,7 +108,7 @@ def test_a_column_of_a_frame_that_is_no_number_is_named(column: Any, lazy: bool)
 
 
 BAD_SHAPES: list[tuple[Any, Any, str]] = [
-    (np.ones((0, 3)), np.ones(0), r"X must have at least one row and one column, got shape \(0, 3\)"),
+    (np.ones((0, 3)), np.ones(0), r"X must have at least one row and one column, got 0 sample\(s\) \(shape=\(0, 3\)\)"),
     (untouchable((500,)), untouchable((500,)), "X must be two-dimensional"),
     (np.ones((4, 3, 2)), np.ones(4), "X must be two-dimensional"),
     (3.0, 1.0, "X must be two-dimensional"),
@@ -222,7 +222,7 @@ def test_predict_is_lazy_for_lazy_input_and_exact() -> None:
 
 def test_predict_wants_the_same_columns() -> None:
     found = fit(model(), X, Y)
-    with pytest.raises(DataShapeError, match=r"X must have 3 columns as in fit, got 2\. Select"):
+    with pytest.raises(DataShapeError, match=r"X must have 3 columns as in fit, .* X has 2 .*\. Select"):
         found.predict(untouchable((10, 2)))
 
 

@@ -22,6 +22,7 @@ FLOORS = [
     {"mechanisms", "releases", "ledger"},
     {"run_folder", "solvers", "blocked", "data"},
     {"run_protocol"},
+    {"fitted"},
     {"linear_model", "fast_mix", "planning", "noise_curves"},
     {"audit"},
     {"commands"},
@@ -30,10 +31,10 @@ PURE = {"errors", "_validate", "compiled", "rng", "linalg", "privacy", "sketch",
 
 # Package -> units that may use it.
 ALLOWED = {
-    "dask": {"blocked", "linear_model", "data", "commands"},
+    "dask": {"blocked", "fitted", "linear_model", "data", "commands"},
     "distributed": {"blocked", "linear_model", "data", "commands"},
     "numba": {"compiled", "sketch", "rows"},
-    "sklearn": {"linear_model"},
+    "sklearn": {"fitted", "linear_model"},
     "randomgen": {"rng"},
     "secrets": {"rng"},
     "sqlite3": {"ledger"},

@@ -1,17 +1,35 @@
-"""Names of columns, and the target: public facts that a fit and its predictions must agree on."""
+"""Names and number of columns, and the target: public facts that a fit and its predictions must agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastdp_dask.errors import DataShapeError
+from fastdp_dask.errors import ArgumentError, DataShapeError
 
 
 def required(y: Any) -> None:
     """Refuse a missing target."""
     if y is None:
-        raise DataShapeError("y must be given: expected one target for each row of X, got None. Pass the targets.")
+        raise DataShapeError(
+            "y must be given: LinearRegression requires y to be passed, but the target y is None. Pass one target for "
+            "each row of X."
+        )
+
+
+def refuse_weights(positional: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuse a third argument of fit, which scikit-learn would take for `sample_weight`, and that name itself.
+
+    The name stays out of fit's signature, where a meta-estimator looks it up before it passes weights.
+    """
+    others = sorted(set(named) - {"sample_weight"})
+    if others:
+        raise TypeError(f"LinearRegression.fit() got an unexpected keyword argument {others[0]!r}")
+    if any(value is not None for value in (*positional, *named.values())):
+        raise ArgumentError(
+            "sample_weight must be left out, got weights: sample_weight is not supported, as a weight would multiply "
+            "one person's influence beyond the declared bounds. Leave it out."
+        )
 
 
 def checked(names: Sequence[str], n_features: int) -> list[str]:
@@ -23,6 +41,15 @@ def checked(names: Sequence[str], n_features: int) -> list[str]:
             "Pass one name for each column."
         )
     return listed
+
+
+def as_many(fitted: int, given: int) -> None:
+    """Refuse another number of columns than that of the fit."""
+    if given != fitted:
+        raise DataShapeError(
+            f"X must have {fitted} columns as in fit, got another number: X has {given} features, but LinearRegression "
+            f"is expecting {fitted} features as input. Select the same features."
+        )
 
 
 def same(fitted: Sequence[str] | None, given: Sequence[str] | None) -> None:

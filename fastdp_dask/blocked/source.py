@@ -37,7 +37,7 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     features = _as_array("X", X)
     if features.ndim != 2:
         raise DataShapeError(
-            f"X must be two-dimensional (n_samples, n_features), got {features.ndim} dimensions. Reshape it."
+            f"X must be two-dimensional (n_samples, n_features), got {features.ndim} dimensions. Reshape your data."
         )
     _check_kind("X", features.dtype)
     if math.isnan(features.shape[1]):
@@ -46,8 +46,10 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
         features = _known_chunks("X", features)
     n, d = features.shape
     if n == 0 or d == 0:
+        lack = f"{d} feature(s) (shape=({n}, {d}))" if d == 0 else f"0 sample(s) (shape=({n}, {d}))"
         raise DataShapeError(
-            f"X must have at least one row and one column, got shape ({n}, {d}). Check how it was read."
+            f"X must have at least one row and one column, got {lack} while a minimum of 1 is required. "
+            "Check how it was read."
         )
     if features.numblocks[1] > 1:
         warnings.warn(
@@ -81,10 +83,10 @@ def count_features(X: Any) -> int:
     """Columns of X, from its shape or its column names; nothing is computed."""
     shape = getattr(X, "shape", None)
     if shape is None:
-        shape = np.shape(X)
+        shape = np.asarray(X).shape
     if len(shape) != 2:
         raise DataShapeError(
-            f"X must be two-dimensional (n_samples, n_features), got {len(shape)} dimensions. Reshape it."
+            f"X must be two-dimensional (n_samples, n_features), got {len(shape)} dimensions. Reshape your data."
         )
     if isinstance(shape[1], float):  # Dask's nan
         raise _unknown_columns()
@@ -132,7 +134,9 @@ def column_names(X: Any) -> list[str] | None:
 
 def _as_array(name: str, value: Any) -> da.Array:
     if isinstance(value, da.Array):
+        _refuse_sparse(name, da.utils.meta_from_array(value))
         return value
+    _refuse_sparse(name, value)
     types = _frame_types(name, value)
     # One NumPy dtype stays; pandas would turn mixed columns, or nullable ones with a gap, into objects.
     uniform = len(set(types)) == 1 and isinstance(types[0], np.dtype)
@@ -152,6 +156,14 @@ def _as_array(name: str, value: Any) -> da.Array:
     rows = min(previous_power_of_two(max(1, wanted)), max(1, array.shape[0]))
     # A random name: Dask would hash the whole array for one.
     return da.from_array(array, chunks=(rows, *array.shape[1:]), name=False)
+
+
+def _refuse_sparse(name: str, value: Any) -> None:
+    if hasattr(value, "tocsr"):
+        raise DataTypeError(
+            f"{name} must be dense, got a sparse {type(value).__name__}: sparse input is not supported. "
+            "Convert it with toarray(), for a Dask array with map_blocks, block by block."
+        )
 
 
 def _frame_types(name: str, value: Any) -> list[Any]:
@@ -177,8 +189,9 @@ def _unknown_columns() -> DataShapeError:
 def _check_kind(name: str, dtype: Any) -> None:
     kind = getattr(dtype, "kind", "O")
     if kind not in _NUMERIC_KINDS:
+        remark = ": Complex data not supported" if kind == "c" else ""
         raise DataTypeError(
-            f"{name} must be numeric (integer, boolean or float), got dtype {dtype}. "
+            f"{name} must be numeric (integer, boolean or float), got dtype {dtype}{remark}. "
             "Convert it, or declare a category as a group of 0/1 columns."
         )
 

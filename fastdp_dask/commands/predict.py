@@ -14,8 +14,7 @@ import typer
 
 from fastdp_dask import LinearRegression
 from fastdp_dask.data import open_store
-from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
-from fastdp_dask.run_folder import RunFolder
+from fastdp_dask.errors import ArgumentError, DataShapeError
 
 
 def predict(
@@ -36,9 +35,9 @@ def predict(
         raise ArgumentError(f"--out must end in .npy, .csv or .zarr, got {out.name}. Choose one of them.")
     if out.exists():
         raise ArgumentError(f"--out must be a new file, got {out}, which exists. Choose another name or remove it.")
-    model, names = _load(run)
+    model = LinearRegression.from_run(run)
     store = open_store(data, allow_missing_chunks=allow_missing_chunks)
-    _check_names(names, store.declaration.feature_names)
+    _check_names(getattr(model, "feature_names_in_", None), store.declaration.feature_names)
     predicted = model.predict(store.X)
     partial = out.with_name(f".{out.name}.part")
     _remove(partial)
@@ -50,20 +49,7 @@ def predict(
     print(f"{out}: {store.n_rows:,} predictions of {store.declaration.target}")
 
 
-def _load(run: Path) -> tuple[LinearRegression, list[str] | None]:
-    """The fitted estimator of a run folder, and the names of its columns."""
-    document = RunFolder(run).model() if run.is_dir() else None
-    if document is None:
-        raise StoreError(f"{run} must be the run folder of a finished fit, got no model.json. Run fastdp fit first.")
-    spent = document["privacy_spent"]
-    model = LinearRegression(epsilon=spent["epsilon"], delta=spent["delta"])
-    model.coef_ = np.asarray(document["coef"], dtype=np.float64)
-    model.intercept_ = float(document["intercept"])
-    model.n_features_in_ = model.coef_.size
-    return model, document["feature_names"]
-
-
-def _check_names(fitted: list[str] | None, given: Any) -> None:
+def _check_names(fitted: Any, given: Any) -> None:
     """Refuse a store whose columns are others, or in another order; names are public."""
     if fitted is None or len(fitted) != len(given):
         return  # the estimator itself compares the numbers of columns

@@ -2,8 +2,8 @@
 
 Layout: arrays ``X`` (n, d) and ``y`` (n,), float32 or float64, in chunks of whole rows (a power of two, all
 columns in one chunk); group attributes ``feature_names, target, bounds_X, bounds_y, groups, categories,
-n_rows`` and ``complete``, set to true by the last write.  A missing value is NaN, and so is the fill value:
-a chunk that somebody chose to do without stands for blanked records, never for rows of zeros.
+n_rows``, ``store_id`` and ``complete``, set to true by the last write.  A missing value is NaN, and so is the fill
+value: a chunk that somebody chose to do without stands for blanked records, never for rows of zeros.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Store:
         Names, bounds and groups; public.
     n_rows : int
         Number of records n; public.
+    store_id : str
+        Drawn at random whenever `write_store` writes; empty for a store written elsewhere.  Public.
     """
 
     path: Path
@@ -52,6 +54,16 @@ class Store:
     y: Any
     declaration: Declaration
     n_rows: int
+    store_id: str = ""
+
+    @property
+    def source(self) -> str:
+        """What `LinearRegression.fit` takes as `source`: a store that was written again is other data.
+
+        Its path and its random id, so that nothing in it depends on a value.  A chunk that is edited in place goes
+        unnoticed: telling would take a digest of private rows.
+        """
+        return f"{self.path}#{self.store_id}" if self.store_id else str(self.path)
 
 
 class _Rows:
@@ -139,7 +151,7 @@ def open_store(path: str | Path, *, allow_missing_chunks: bool = False) -> Store
     rows = _row_chunks(n_rows, (X.shards or X.chunks)[0])
     lazy_X = _lazy(_Rows(str(root), "X", stamp, X.shape, X.dtype), (rows, (X.shape[1],)))
     lazy_y = _lazy(_Rows(str(root), "y", stamp, y.shape, y.dtype), (rows,))
-    return Store(root, lazy_X, lazy_y, declaration, n_rows)
+    return Store(root, lazy_X, lazy_y, declaration, n_rows, str(attributes.get("store_id") or ""))
 
 
 def _open_group(root: Path) -> zarr.Group:

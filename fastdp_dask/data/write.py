@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ def write_store(
             raise DataShapeError("blocks must hold at least one row, got none. Check the source.")
         if n_rows is not None and writer.rows != n_rows:
             raise DataShapeError(f"blocks hold {writer.rows} rows: expected n_rows={n_rows}. Correct n_rows.")
-        group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "complete": True})
+        group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "store_id": uuid.uuid4().hex})
+        group.attrs["complete"] = True
     except BaseException:  # also the user's interruption: leave nothing that blocks the next attempt
         shutil.rmtree(root, ignore_errors=True)
         raise
