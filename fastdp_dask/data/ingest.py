@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import zarr
 
+from fastdp_dask.data.arrow_reader import read_parquet
 from fastdp_dask.data.bounds import Declaration, indicator_name, read_declaration
-from fastdp_dask.data.readers import MISSING, Batch, Columns, find_files, read_csv, read_parquet
+from fastdp_dask.data.readers import MISSING, Batch, Columns, find_files, read_csv
 from fastdp_dask.data.write import Block, write_store
 from fastdp_dask.errors import StoreError
 

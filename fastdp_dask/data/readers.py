@@ -1,4 +1,4 @@
-"""Reading tables as a stream: CSV and Parquet files into column arrays, one bounded batch of rows at a time.
+"""Reading tables as a stream: files into column arrays, one bounded batch of rows at a time; here CSV.
 
 Every cell is read by a rule that looks at this cell alone.  Types inferred per column or per chunk would let
 one record change how its neighbours are parsed, and the privacy proof counts a change of one record only.
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, StoreError
+from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
 
 UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
 
@@ -120,7 +120,7 @@ def _csv_batches(
             with pd.read_csv(file, header=0, usecols=usecols, chunksize=size, **_CSV_OPTIONS) as reader:
                 yield from reader
 
-        for frame in _quietly(file, frames):
+        for frame in quietly(file, frames):
             frame.columns = names
             for name in columns.numeric:
                 frame[name] = _csv_numbers(frame[name])
@@ -152,9 +152,9 @@ _CSV_OPTIONS: dict[str, Any] = {
 def _csv_positions(file: Path, names: Sequence[str]) -> dict[str, int]:
     import pandas as pd
 
-    read = partial(_read_once, pd.read_csv, file, header=None, nrows=1, **_CSV_OPTIONS)
-    (head,) = _quietly(file, read)
-    return _positions(file, head.iloc[0].tolist(), names)
+    read = partial(read_once, pd.read_csv, file, header=None, nrows=1, **_CSV_OPTIONS)
+    (head,) = quietly(file, read)
+    return positions_of(file, head.iloc[0].tolist(), names)
 
 
 def _csv_numbers(cells: Any) -> Array:
@@ -171,80 +171,6 @@ def _csv_numbers(cells: Any) -> Array:
     return numbers
 
 
-def read_parquet(files: Sequence[Path], columns: Columns) -> tuple[Iterator[Batch], int]:
-    """Return batches of Parquet files and the number of rows; all schemas are checked first."""
-    import pyarrow.parquet as pq
-
-    rows = 0
-    for file in files:
-        (head,) = _quietly(file, partial(_read_once, pq.read_metadata, file))
-        _check_schema(file, head.schema.to_arrow_schema(), columns)
-        rows += head.num_rows
-    return _parquet_batches(files, columns), rows
-
-
-def _parquet_batches(files: Sequence[Path], columns: Columns) -> Iterator[Batch]:
-    import pyarrow.parquet as pq
-
-    for file in files:
-
-        def batches(file: Path = file) -> Iterator[Any]:
-            with pq.ParquetFile(file) as table:
-                yield from table.iter_batches(columns.batch_rows, columns=list(columns.names))
-
-        for table in _quietly(file, batches):
-            batch = {name: _arrow_numbers(table.column(name)) for name in columns.numeric}
-            for name, labels in columns.categorical.items():
-                cells = table.column(name)
-                cells = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
-                codes = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-                batch[name] = category_codes(codes, _dictionary_values(cells.dictionary), labels)
-            yield batch
-
-
-def _dictionary_values(dictionary: Any) -> list[Any]:
-    # Text is decoded here: an invalid byte in one record must neither raise nor show.
-    import pyarrow as pa
-
-    if pa.types.is_string(dictionary.type):
-        raw = dictionary.cast(pa.binary())
-    elif pa.types.is_large_string(dictionary.type):
-        raw = dictionary.cast(pa.large_binary())
-    else:
-        return list(dictionary.to_pylist())
-    return [None if value is None else value.decode(errors="replace") for value in raw.to_pylist()]
-
-
-def _check_schema(file: Path, schema: Any, columns: Columns) -> None:
-    import pyarrow as pa
-
-    place = _positions(file, schema.names, columns.names)
-    for name in columns.names:
-        kind = declared = schema.field(place[name]).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        is_number = is_number or pa.types.is_decimal(kind) or pa.types.is_null(kind)
-        is_text = str(kind) in ("string", "large_string", "string_view")
-        if name in columns.categorical and not (is_number or is_text):
-            raise DataTypeError(
-                f"{file}: column {name!r} must hold text or numbers to be categorical, got {declared}."
-            )
-        if name not in columns.categorical and not is_number:
-            raise DataTypeError(
-                f"{file}: column {name!r} must be numeric, got {declared}. "
-                "Declare its categories in the bounds file, or convert it."
-            )
-
-
-def _arrow_numbers(cells: Any) -> Array:
-    import pyarrow as pa
-
-    if pa.types.is_float16(cells.type):  # older Arrow has no cast from it
-        return cells.to_numpy(zero_copy_only=False).astype(np.float64)
-    return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-
-
 def category_codes(codes: Array, cells: Iterable[Any], labels: Sequence[str]) -> Array:
     """Translate codes of the distinct cells of a batch (-1: null) into codes of the declared labels."""
     position = {label: k for k, label in enumerate(labels)}
@@ -252,7 +178,7 @@ def category_codes(codes: Array, cells: Iterable[Any], labels: Sequence[str]) ->
     return np.array([*known, MISSING])[codes]
 
 
-def _positions(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+def positions_of(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
     """Return where the wanted columns are.
 
     The names that were found are not listed: in a file without a header they are the first record.
@@ -267,11 +193,11 @@ def _positions(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[
     return {name: list(found).index(name) for name in wanted}
 
 
-def _read_once(read: Callable[..., Item], file: Path, **options: Any) -> Iterator[Item]:
+def read_once(read: Callable[..., Item], file: Path, **options: Any) -> Iterator[Item]:
     yield read(file, **options)
 
 
-def _quietly(file: Path, start: Callable[[], Iterable[Item]]) -> Iterator[Item]:
+def quietly(file: Path, start: Callable[[], Iterable[Item]]) -> Iterator[Item]:
     """Iterate; a parser's error is replaced, outside its handler, by one that cannot quote a record."""
     failure = ""
     iterator: Iterator[Item] | None = None
