@@ -24,7 +24,7 @@ FLOORS = [
     {"run_protocol"},
     {"fitted"},
     {"linear_model", "fast_mix", "planning", "noise_curves"},
-    {"audit"},
+    {"audit", "jobs"},
     {"commands"},
 ]
 PURE = {"errors", "_validate", "compiled", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}
@@ -43,6 +43,9 @@ ALLOWED = {
     "typer": {"commands"},
     "rich": {"blocked", "commands"},  # progress bars
     "matplotlib": {"commands"},
+    "pydantic": {"jobs"},
+    "yaml": {"jobs"},
+    "dask_jobqueue": {"commands"},
 }
 
 
