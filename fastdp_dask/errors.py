@@ -43,6 +43,10 @@ class MemoryLimitError(FastDPError, MemoryError):
     """The projected memory of a pass is larger than the stated limit."""
 
 
+class ClusterLostError(FastDPError, ConnectionError):
+    """In the middle of a pass the scheduler, or every worker, was gone for too long. Exit code 75: run again."""
+
+
 class BudgetError(ArgumentError):
     """A ledger refuses a charge. Exit code 3: never retry."""
 

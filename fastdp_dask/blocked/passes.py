@@ -18,6 +18,7 @@ import numpy as np
 from fastdp_dask.blocked import dense, kernels, memory, tree
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
+from fastdp_dask.blocked.waiting import computed
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.rows.with_target import WithTarget
@@ -175,10 +176,10 @@ class BlockedRows:
             with self._progress(title, counted.n_passes, part.n_rows, part.n_chunks):
                 if stay:
                     (stays,) = dask.persist(part.lazy if stays is None else combine(stays, part.lazy))
-                    total = np.asarray(stays.compute())
+                    total = computed(stays)
                 else:
-                    (found,) = dask.compute(part.lazy)
-                    total = np.asarray(found) if total is None else combine(total, found)
+                    found = computed(part.lazy)
+                    total = found if total is None else combine(total, found)
         assert total is not None
         return total, stays
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fastdp_dask.commands import audit, demo, fit, ingest, ledger, outcome, plan, predict
+from fastdp_dask.commands import audit, certificates, demo, fit, ingest, ledger, outcome, plan, predict
 
 _HELP = "Differentially private linear regression for data larger than memory."
 _CODES = "Exit codes: 0 done; 1 error; 2 wrong usage; 3 budget refused, never retry; 75 checkpointed, run again."
@@ -48,6 +48,7 @@ app.command("fit")(outcome.reported(fit.fit))
 app.command("plan")(outcome.reported(plan.plan))
 app.command("predict")(outcome.reported(predict.predict))
 app.command("audit")(outcome.reported(audit.run_audit))
+app.command("certificates")(outcome.reported(certificates.certificates))
 app.add_typer(ledger.app, name="ledger", help="The budget of a data set: init, show, verify.")
 
 

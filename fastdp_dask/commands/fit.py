@@ -10,9 +10,9 @@ import typer
 
 from fastdp_dask import LinearRegression
 from fastdp_dask.blocked.progress import PassProgress, PassReport
-from fastdp_dask.commands import tables
+from fastdp_dask.commands import encryption, tables
 from fastdp_dask.commands.stopping import Stoppable
-from fastdp_dask.commands.workers import connected
+from fastdp_dask.commands.workers import WAIT_SECONDS, connected, local_workers
 from fastdp_dask.data import Declaration, open_store, read_declaration
 from fastdp_dask.errors import ArgumentError, BoundsError
 
@@ -28,8 +28,21 @@ def fit(
     preset: Annotated[str, typer.Option(help="tight: least noise; paper: to the letter of the papers.")] = "tight",
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A running Dask scheduler; without it this machine's threads."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="A running Dask scheduler, tls://host:8786 or its .json file; without it this machine's threads.",
+        ),
     ] = None,
+    tls_ca_file: encryption.CaFile = None,
+    tls_cert: encryption.CertFile = None,
+    tls_key: encryption.KeyFile = None,
+    insecure: encryption.Insecure = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Start N worker processes on this machine instead.")
+    ] = None,
+    worker_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Longest wait for a scheduler, and without any worker.")
+    ] = WAIT_SECONDS,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="Budget that is charged first.")] = None,
     n_iter: Annotated[int | None, typer.Option(help="Rounds T.")] = None,
     k1: Annotated[int | None, typer.Option(help="Rows of a Gaussian sketch.")] = None,
@@ -50,10 +63,19 @@ def fit(
             f"--out must be a folder outside of DATA, got {out}: ingesting anew would remove it, with releases that "
             "were paid for. Choose another folder."
         )
+    if scheduler is not None and workers is not None:
+        raise ArgumentError("--workers must stand alone, got --scheduler too. A scheduler has its own workers.")
     stopped = f"stopped on request; what was paid and released is kept in {out}. Run the same command again."
+    computing: AbstractContextManager[Any] = (
+        connected(
+            scheduler, wait=worker_timeout, ca_file=tls_ca_file, cert=tls_cert, key=tls_key, insecure=insecure
+        )
+        if workers is None
+        else local_workers(workers, wait=worker_timeout)
+    )
     with Stoppable(PassReport(), stopped) as progress:
         fit_store(
-            data, out, progress, connected(scheduler), allow_missing_chunks=allow_missing_chunks,
+            data, out, progress, computing, allow_missing_chunks=allow_missing_chunks,
             epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
             public_seed=public_seed, random_state=random_state, ledger=ledger,
         )  # fmt: skip

@@ -19,7 +19,7 @@ import typer
 
 from fastdp_dask.commands import stopping
 from fastdp_dask.commands.stopping import CHECKPOINTED, INTERRUPTED, Stopped
-from fastdp_dask.errors import BudgetError, FastDPError
+from fastdp_dask.errors import BudgetError, ClusterLostError, FastDPError
 
 DONE = 0
 ERROR = 1
@@ -80,7 +80,7 @@ def _outcome(command: Callable[..., None], *args: Any, **kwargs: Any) -> int:
     except FastDPError as error:
         _show_place(error)
         say_error(str(error))
-        return ERROR
+        return CHECKPOINTED if isinstance(error, ClusterLostError) else ERROR
     except Exception as error:
         _show_place(error)
         say_error(f"unexpected {_kind(error)}.", _NEXT_STEPS.get(type(error).__name__, _OTHERWISE))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fastdp_dask.commands import stopping
 
-_STOPPABLE = ("fit", "ingest", "predict")  # commands that may be asked to stop, and then run again
+_STOPPABLE = ("fit", "ingest", "predict", "run-job")  # commands that may be asked to stop, and then run again
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,59 +1,123 @@
-"""Connecting to workers: a running scheduler, or two processes on this machine for the demo."""
+"""Connecting to workers: a running scheduler, or processes on this machine."""
 
 from __future__ import annotations
 
+import json
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from fastdp_dask.commands import outcome
-from fastdp_dask.errors import FastDPError
+from fastdp_dask.commands import encryption, outcome
+from fastdp_dask.errors import ArgumentError, FastDPError
+
+WAIT_SECONDS = 60.0
 
 
 @contextmanager
-def connected(address: str | None, timeout: float = 60.0) -> Iterator[None]:
-    """Make the scheduler at `address` the one that computes; None: this process's threads.
+def connected(
+    scheduler: str | None,
+    *,
+    wait: float = WAIT_SECONDS,
+    ca_file: Path | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    insecure: bool = False,
+) -> Iterator[None]:
+    """Make the scheduler at an address, or the one that a scheduler file names, the one that computes.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        None: this process's threads.
+    wait : float
+        Seconds, for each of: the file to appear, the scheduler to answer, the first worker to join, and in a pass for
+        workers to come back after the last one is gone.
+    ca_file, cert, key, insecure
+        As in `encryption.security`.
 
     Raises
     ------
+    ArgumentError
+        If the address is none, or no secure connection to it is described.
     FastDPError
-        If no scheduler answers, or no worker has joined it, within `timeout` seconds each.
+        If one of those waits is over.
     """
-    if address is None:
+    if scheduler is None:
         yield
         return
+    address = encryption.checked_address(_of_file(Path(scheduler), wait) if scheduler.endswith(".json") else scheduler)
+    security = encryption.security(address, ca_file=ca_file, cert=cert, key=key, insecure=insecure)
     # Imported here: a fit on threads does without, and starts a second sooner.
+    import dask
     from distributed import Client
 
-    try:
-        client = Client(address, timeout=timeout)
-    except (OSError, ValueError):
-        client = None
+    with _quiet():
+        try:
+            client = Client(address, timeout=wait, security=security)
+        except (OSError, ValueError):
+            client = None
     if client is None:
+        fits = "" if security is None else ", and check that both certificates are of one authority and not expired"
         raise FastDPError(
             f"--scheduler must be the address of a running Dask scheduler, got {address}: no answer within "
-            f"{timeout:g} s. Start it, or correct the address."
+            f"{wait:g} s. Start it, or correct the address{fits}."
         )
-    with client:
+    with _quiet(), client, dask.config.set({"fastdp.worker-timeout": wait}):
         if not client.nthreads():
-            outcome.say(f"waiting for workers of {address}, at most {timeout:g} s")
+            outcome.say(f"waiting for workers of {address}, at most {wait:g} s")
         try:
-            client.wait_for_workers(1, timeout=timeout)
+            client.wait_for_workers(1, timeout=wait)
             workers = True
         except TimeoutError:
             workers = False
         if not workers:
             raise FastDPError(
-                f"--scheduler {address} has no worker after {timeout:g} s: expected at least one. Start "
-                "workers (dask worker ADDRESS), or look in the queue's logs for why they do not start."
+                f"--scheduler {address} has no worker after {wait:g} s: expected at least one. Start workers (dask "
+                "worker ADDRESS), look in the queue's logs for why they do not start, or raise --worker-timeout."
             )
         yield
 
 
 @contextmanager
-def local_workers(n_workers: int, memory_limit: str) -> Iterator[Any]:
-    """A client of `n_workers` worker processes on this machine, one thread each, without a dashboard."""
+def _quiet() -> Iterator[None]:
+    """Without the tracebacks of a lost connection: what a person must know is said by the errors here."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _of_file(path: Path, wait: float) -> str:
+    """The address in a scheduler file, which may have to be written yet."""
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            address = json.loads(path.read_text())["address"]
+        except (OSError, ValueError, KeyError, TypeError):  # not there, half written, or something else
+            address = None
+        if isinstance(address, str):
+            return address
+        if time.monotonic() >= give_up:
+            raise ArgumentError(
+                f"--scheduler must be a file with the address of a scheduler, got {path}, which has none after "
+                f"{wait:g} s. Look in the scheduler's log for why it does not start."
+            )
+        time.sleep(0.1)
+
+
+@contextmanager
+def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = WAIT_SECONDS) -> Iterator[Any]:
+    """A client of `n_workers` worker processes on this machine, one thread each, over TLS and on loopback alone."""
+    security = encryption.temporary()
+    import dask
     from distributed import Client, LocalCluster
 
     with (
@@ -62,11 +126,15 @@ def local_workers(n_workers: int, memory_limit: str) -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             memory_limit=memory_limit,
+            host="127.0.0.1",
+            protocol="tls://",
+            security=security,
             dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": ":0"},  # its HTTP server: any free port instead of 8787
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its HTTP server, on a free port
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
+        dask.config.set({"fastdp.worker-timeout": wait}),
     ):
         yield client
 

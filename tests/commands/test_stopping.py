@@ -82,7 +82,7 @@ def test_a_fit_stopped_again_and_again_comes_to_the_same_model(store: Path, tmp_
     assert not folder.exists()
 
     with LocalCluster(n_workers=0, dashboard_address=":0") as cluster:
-        fit = Fit(store, folder, ledger, "--scheduler", cluster.scheduler_address)
+        fit = Fit(store, folder, ledger, "--scheduler", cluster.scheduler_address, "--insecure")
         fit.wait_for_line("waiting for workers")
         fit.stop(signal.SIGUSR1, paid=0)
     assert not folder.exists()
