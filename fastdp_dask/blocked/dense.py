@@ -8,7 +8,7 @@ import numpy as np
 
 from fastdp_dask import rng
 from fastdp_dask.blocked.source import native, native_target
-from fastdp_dask.rows import _row_kernels
+from fastdp_dask.rows import sweep
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.sketch.blocks import pieces
 
@@ -35,13 +35,12 @@ def gaussian_chunk(
     out = np.zeros((len(keys) * size + 1, d))
     total = np.zeros(d, dtype=np.int64)
     X, y = native(X), native_target(y)
-    theta = np.zeros(d)
+    positive = np.zeros(BLOCK_ROWS, np.uint8)
     for piece in pieces(first, first + X.shape[0], BLOCK_ROWS):
         here = slice(piece.first - first, piece.last - first)
         inside = slice(piece.first - piece.origin, piece.last - piece.origin)
-        rows, target = scaling.rows(X[here], y[here])
-        _row_kernels.add_gradient(rows, target, theta, clip, grid, total)
-        exact = rows.astype(np.float64)
+        exact = np.empty((piece.last - piece.first, d))
+        sweep.load(scaling, X[here], y[here], positive[: len(exact)], exact, clip, grid, total)
         for t, key in enumerate(keys):
             normals = rng.standard_normals(rng.derive_key(key, "block", piece.index), (BLOCK_ROWS, size))
             out[t * size : (t + 1) * size] += normals[inside].T @ exact

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastdp_dask.blocked.block_size import block_rows_for
 from fastdp_dask.blocked.source import native, native_target
-from fastdp_dask.rows import _row_kernels
+from fastdp_dask.rows import _row_kernels, sweep
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling
 from fastdp_dask.sketch.blocks import pieces, previous_power_of_two
@@ -20,6 +20,7 @@ from fastdp_dask.sketch.srht import SRHT
 from fastdp_dask.sketch.tiles import tile_rows
 
 _TILE_BYTES = 2**20  # scaled rows made, used and forgotten in the caches; much smaller ones cost calls
+_PRODUCT_ROWS = 4096
 _DIGIT = 32
 _ADJOINT_ROWS = 1 << 17
 
@@ -46,8 +47,8 @@ def sketch_chunk(
     size, tile = block.shape[0], tile_rows(block)
     step = min(size, max(tile, previous_power_of_two(max(1, _TILE_BYTES // (4 * d)))))
     several = len(sketches) > 1
-    rows = np.empty((size if several else 0, d), np.int32)  # for the second sketch and those after it
-    target, theta = np.empty(step), np.zeros(d)
+    rows = np.empty((size if several else 0, d), np.int32)  # unsigned, for the second sketch and those after it
+    unsigned = np.zeros(step if several else 0, np.uint8)
     for piece in pieces(first, first + m, size):
         for t, sketch in enumerate(sketches):
             bits = sketch.sign_bits(piece.first, piece.last - piece.first)
@@ -57,14 +58,13 @@ def sketch_chunk(
                 if low >= high:
                     block[at : at + step] = 0
                     continue
-                count = high - low
-                place = low - piece.origin
-                kept = (rows if several else block)[place : place + count]
-                if t == 0:
-                    scaling.rows(X[low - first : high - first], y[low - first : high - first], kept, target[:count])
-                    _row_kernels.add_gradient(kept, target[:count], theta, clip, grid, gradient)
+                here, place = slice(low - first, high - first), low - piece.origin
                 signs = bits[low - piece.first : high - piece.first]
-                sketch.load_tiles(block, at, at + step, tile, place, kept if several else None, signs)
+                kept = (rows if several else block)[place : place + high - low]
+                if t == 0:
+                    negative = unsigned[: high - low] if several else signs
+                    sweep.load(scaling, X[here], y[here], negative, kept, clip, grid, gradient)
+                sketch.load_tiles(block, at, at + step, tile, place, kept, signs, signed=not several)
             sums = out[ends[t] : ends[t + 1]]
             sketch.gather(sums, block, tile, piece.index, add=piece.first > first)
     out[-2:] = split_digits(gradient)
@@ -88,11 +88,7 @@ def gradient_chunk(
     """Σ_i x_i clip_C(y_i − x_iᵀθ) of this chunk, (1, n_columns) int64 in grid × residual grid units."""
     out = np.zeros((1, scaling.n_columns), dtype=np.int64)
     X, y = native(X), native_target(y)
-    in_grid_units = theta / GRID
-    tiles = _Tiles(scaling)
-    for start in range(0, X.shape[0], tiles.most):
-        rows, target = tiles.rows(X[start : start + tiles.most], y[start : start + tiles.most])
-        _row_kernels.add_gradient(rows, target, in_grid_units, clip, grid, out[0])
+    sweep.add_gradient(scaling, X, y, theta / GRID, clip, grid, out[0])
     return out
 
 
@@ -107,13 +103,15 @@ def gram_chunk(
     d = scaling.n_columns
     out = np.zeros((d + 1, d), dtype=np.int64)
     X, y = native(X), native_target(y)
-    theta = np.zeros(d)
-    tiles = _Tiles(scaling)
-    for start in range(0, X.shape[0], tiles.most):
-        rows, target = tiles.rows(X[start : start + tiles.most], y[start : start + tiles.most])
-        _row_kernels.add_gradient(rows, target, theta, clip, grid, out[-1])
-        exact = np.trunc(rows / 2.0**shift) if shift else rows.astype(np.float64)
-        out[:d] += (exact.T @ exact).astype(np.int64)
+    exact = np.empty((min(_PRODUCT_ROWS, X.shape[0]), d))
+    positive = np.zeros(len(exact), np.uint8)
+    for start in range(0, X.shape[0], _PRODUCT_ROWS):
+        here = slice(start, min(start + _PRODUCT_ROWS, X.shape[0]))
+        rows = exact[: here.stop - start]
+        sweep.load(scaling, X[here], y[here], positive[: len(rows)], rows, clip, grid, out[-1])
+        if shift:
+            np.trunc(rows / 2.0**shift, out=rows)
+        out[:d] += (rows.T @ rows).astype(np.int64)
     return out
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from fastdp_dask import _validate
 from fastdp_dask.errors import BoundsError
 from fastdp_dask.rows import _row_kernels
+from fastdp_dask.rows._plain_kernels import LANES
 from fastdp_dask.rows.grid import GRID, entry_limit
 
 _LARGEST = 1e150  # squares of declared numbers stay finite
@@ -99,6 +100,19 @@ class Scaling:
                 *self.y_bounds, self.y_center, 1.0 / self.y_half, out, target,
             )  # fmt: skip
         return out, target
+
+    @property
+    def plain(self) -> bool:
+        """Whether each column has bounds of its own and nothing else: `_plain_kernels` are for these."""
+        return self.radius is None and not self.n_groups
+
+    @cached_property
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """What `_plain_kernels` take as columns and labels."""
+        columns = np.zeros((4, -(-self.n_columns // LANES) * LANES))
+        columns[:, : self.n_features] = self.center, *self._factor_and_ends
+        intercept = self._limit_and_top[0] if self.fit_intercept else 0
+        return columns, np.array([*self.y_bounds, self.y_center, 1.0 / self.y_half, intercept])
 
     @cached_property
     def _limit_and_top(self) -> tuple[int, float]:

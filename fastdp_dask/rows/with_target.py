@@ -30,6 +30,11 @@ class WithTarget(Scaling):
         return super().n_columns + 1
 
     @property
+    def plain(self) -> bool:
+        """False: the target is a column too."""
+        return False
+
+    @property
     def largest_entry(self) -> int:
         """2^q − 1: a target may fill the grid."""
         return GRID - 1

@@ -120,17 +120,24 @@ class SRHT:
         gather_add(sums, block, self.rows, size.bit_length() - 1, index)
 
     def load_tiles(
-        self, block: np.ndarray, start: int, stop: int, tile: int, at: int, rows: np.ndarray | None, bits: np.ndarray
+        self,
+        block: np.ndarray,
+        start: int,
+        stop: int,
+        tile: int,
+        at: int,
+        rows: np.ndarray,
+        bits: np.ndarray,
+        *,
+        signed: bool,
     ) -> None:
         """Each tile of rows start … stop − 1 of `block` := H_t B times `rows`, which lie at `at` and below; else zeros.
 
-        rows None: they stand in the block already.  `bits` are the sign bits of these rows.  When every tile is loaded
-        the block is ready for `gather`.
+        signed: `rows` are that part of the block itself, and B times the data already.  `bits` are the sign bits of
+        these rows.  When every tile is loaded the block is ready for `gather`.
         """
         block[start:at] = 0
-        if rows is None:
-            flip_rows(block, at, bits)
-        else:
+        if not signed:
             signed_copy(block, at, rows, bits)
         block[at + bits.shape[0] : stop] = 0
         transform_tiles(block, start, stop, tile)
