@@ -10,7 +10,8 @@ import pytest
 
 def needs(*programs: str) -> None:
     """Skip the test that calls this when a program is not installed; fail it where everything must be."""
-    missing = [program for program in programs if shutil.which(program) is None]
+    search = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are
+    missing = [program for program in programs if shutil.which(program, path=search) is None]
     if not missing:
         return
     reason = f"not installed: {', '.join(missing)}"
