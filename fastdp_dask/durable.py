@@ -4,8 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
+
+from fastdp_dask.errors import ArgumentError
+
+
+def local_path(name: str, place: Any) -> Path:
+    """Return the argument `name` as a path on this machine.
+
+    Raises
+    ------
+    ArgumentError
+        For a URL, as what is kept there must be locked and synced to disk, and for anything that is no path.
+    """
+    if not isinstance(place, str | os.PathLike) or not isinstance(os.fspath(place), str):
+        raise ArgumentError(f"{name} must be a path, got {type(place).__name__}. Give it as text.")
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", os.fspath(place)):  # Path turns :// into :/
+        raise ArgumentError(
+            f"{name} must be a path on a mounted file system, got a URL. It is locked and synced, which an object "
+            "storage cannot do: choose a local path, and copy what is in it afterwards."
+        )
+    return Path(os.fspath(place))
 
 
 def sync_folder(folder: Path) -> None:

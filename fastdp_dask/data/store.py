@@ -9,7 +9,6 @@ value: a chunk that somebody chose to do without stands for blanked records, nev
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import zarr
 from dask.base import tokenize
 
 from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.data.location import Location, Options, located
 from fastdp_dask.errors import BoundsError, DataShapeError, DataTypeError, StoreError
 
 _ATTRIBUTES = ("feature_names", "target", "bounds_X", "bounds_y", "n_rows")
@@ -35,8 +35,8 @@ class Store:
 
     Attributes
     ----------
-    path : Path
-        The Zarr group; public.
+    path : Path or str
+        The Zarr group, or its URL; public.
     X : dask array (n, d)
         Private.  One chunk per stored chunk of rows, all columns in one chunk; float32 or float64.
     y : dask array (n,)
@@ -49,7 +49,7 @@ class Store:
         Drawn at random whenever `write_store` writes; empty for a store written elsewhere.  Public.
     """
 
-    path: Path
+    path: Path | str
     X: Any
     y: Any
     declaration: Declaration
@@ -67,50 +67,55 @@ class Store:
 
 
 class _Rows:
-    """Rows of one stored array, read on request; pickles as a path, so tasks stay small."""
+    """Rows of one stored array, read on request; pickles as a location, so tasks stay small."""
 
     ndim: int
 
     def __init__(
-        self, path: str, name: str, stamp: str, shape: tuple[int, ...], stored: np.dtype[Any]
+        self, place: Location, name: str, stamp: str, shape: tuple[int, ...], stored: np.dtype[Any]
     ) -> None:
-        self.path, self.name, self.stamp, self.shape, self.ndim = path, name, stamp, shape, len(shape)
+        self.place, self.name, self.stamp, self.shape, self.ndim = place, name, stamp, shape, len(shape)
         self.dtype = np.promote_types(stored, np.float32)  # exact: whole numbers above 16 bits get float64
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
         failure = ""
         try:
-            rows: np.ndarray[Any, Any] = np.asarray(_open_array(self.path, self.name, self.stamp)[index])
+            rows: np.ndarray[Any, Any] = np.asarray(_open_array(self.place, self.name, self.stamp)[index])
         except MemoryError:
             raise
         except Exception as error:  # the text of a codec's error may hold a checksum of private rows
             failure = type(error).__name__
         if failure:
             raise StoreError(
-                f"array {self.name} of store {self.path} cannot be read ({failure}): "
+                f"array {self.name} of store {self.place} cannot be read ({failure}): "
                 f"a chunk is corrupt or the store was changed after it was opened. {_REMEDY}"
             )
         return rows.astype(self.dtype, copy=False)
 
 
 @lru_cache(maxsize=16)
-def _open_array(path: str, name: str, stamp: str) -> zarr.Array:
+def _open_array(place: Location, name: str, stamp: str) -> zarr.Array:
     """Return an open array; `stamp` keeps an array that was replaced on disk out of the cache."""
-    array = zarr.open_group(path, mode="r")[name]
+    array = zarr.open_group(place.url, mode="r", storage_options=place.zarr_options)[name]
     if not isinstance(array, zarr.Array):
         raise TypeError(name)
     return array
 
 
-def open_store(path: str | Path, *, allow_missing_chunks: bool = False) -> Store:
+def open_store(
+    path: str | Path, *, allow_missing_chunks: bool = False, storage_options: Options | None = None
+) -> Store:
     """Open a data set without reading a row of it.
 
     Parameters
     ----------
-    path : path of a Zarr group on a local or mounted file system
+    path : path of a Zarr group, or its URL: ``file://``, ``s3://``, ``gs://`` or ``az://``
     allow_missing_chunks : bool
         False refuses a store whose chunk files are not all there: Zarr reads an absent chunk as its fill
         value and says nothing.  True accepts that; `write_store` fills with NaN, so such records are blanked.
+    storage_options : mapping, optional
+        For a URL: keyword arguments of its fsspec file system.  They travel to the workers inside the tasks, and
+        nowhere else; credentials that every worker finds in its own environment need not.
 
     Returns
     -------
@@ -119,8 +124,11 @@ def open_store(path: str | Path, *, allow_missing_chunks: bool = False) -> Store
 
     Raises
     ------
+    ArgumentError
+        The URL is of no known storage, or holds a user or a query.
     StoreError
-        Missing or interrupted store, missing or malformed attributes, missing chunks.
+        Missing or interrupted store, missing or malformed attributes, missing chunks; the storage cannot be reached, or
+        the package for it is not installed.
     DataTypeError
         X or y is not numeric (string, object, complex, datetime).
     DataShapeError
@@ -130,7 +138,7 @@ def open_store(path: str | Path, *, allow_missing_chunks: bool = False) -> Store
     -----
     Chunk files are counted by name; only public facts decide whether this function raises.
     """
-    root = Path(path).resolve()
+    root = located("data", path, storage_options)
     group = _open_group(root)
     attributes = dict(group.attrs)
     if attributes.get("complete", True) is not True:
@@ -147,24 +155,24 @@ def open_store(path: str | Path, *, allow_missing_chunks: bool = False) -> Store
     if not allow_missing_chunks:
         for name, array in (("X", X), ("y", y)):
             _refuse_missing_chunks(root, name, array)
-    stamp = _stamp(root)
+    stamp = root.stamp()
     rows = _row_chunks(n_rows, (X.shards or X.chunks)[0])
-    lazy_X = _lazy(_Rows(str(root), "X", stamp, X.shape, X.dtype), (rows, (X.shape[1],)))
-    lazy_y = _lazy(_Rows(str(root), "y", stamp, y.shape, y.dtype), (rows,))
-    return Store(root, lazy_X, lazy_y, declaration, n_rows, str(attributes.get("store_id") or ""))
+    lazy_X = _lazy(_Rows(root, "X", stamp, X.shape, X.dtype), (rows, (X.shape[1],)))
+    lazy_y = _lazy(_Rows(root, "y", stamp, y.shape, y.dtype), (rows,))
+    return Store(root.shown, lazy_X, lazy_y, declaration, n_rows, str(attributes.get("store_id") or ""))
 
 
-def _open_group(root: Path) -> zarr.Group:
-    if not root.exists():
+def _open_group(root: Location) -> zarr.Group:
+    if not root.exists():  # asked first: a storage that cannot be reached has an error of its own
         raise StoreError(f"store {root} does not exist: expected a Zarr group. Write it with fastdp ingest.")
     try:
-        return zarr.open_group(str(root), mode="r")
+        return zarr.open_group(root.url, mode="r", storage_options=root.zarr_options)
     except Exception as error:  # what is read here is metadata, public; its text is of no help to a user
         kind = type(error).__name__
     raise StoreError(f"store {root} is not a readable Zarr group ({kind}). Write it with fastdp ingest.")
 
 
-def _member(root: Path, group: zarr.Group, name: str, ndim: int) -> zarr.Array:
+def _member(root: Location, group: zarr.Group, name: str, ndim: int) -> zarr.Array:
     kind = "absent"
     try:
         with warnings.catch_warnings():
@@ -187,7 +195,7 @@ def _member(root: Path, group: zarr.Group, name: str, ndim: int) -> zarr.Array:
     return array
 
 
-def _read_attributes(root: Path, attributes: Mapping[str, Any]) -> tuple[Declaration, int]:
+def _read_attributes(root: Location, attributes: Mapping[str, Any]) -> tuple[Declaration, int]:
     absent = [name for name in _ATTRIBUTES if attributes.get(name) is None]
     if absent:
         raise StoreError(f"store {root} lacks the attributes {', '.join(absent)}. {_REMEDY}")
@@ -203,19 +211,14 @@ def _read_attributes(root: Path, attributes: Mapping[str, Any]) -> tuple[Declara
     return declaration, n_rows
 
 
-def _refuse_missing_chunks(root: Path, name: str, array: zarr.Array) -> None:
-    """Compare the files on disk with the keys of the chunk grid (shards, where there are shards).
+def _refuse_missing_chunks(root: Location, name: str, array: zarr.Array) -> None:
+    """Compare the names of files, or of keys, with the chunk grid (shards, where there are shards).
 
     `nchunks_initialized` answers the same question, but in quadratic time: 2.3 s at 20,000 chunks.
     """
     steps = array.shards or array.chunks
     grid = [range(-(-length // step)) for length, step in zip(array.shape, steps, strict=True)]
-    folder = root / name
-    held = {
-        Path(base, file).relative_to(folder).as_posix()
-        for base, _, files in os.walk(folder)
-        for file in files
-    }
+    held = root.names(name)
     total = missing = 0
     for position in itertools.product(*grid):
         total += 1
@@ -227,20 +230,12 @@ def _refuse_missing_chunks(root: Path, name: str, array: zarr.Array) -> None:
         )
 
 
-def _stamp(root: Path) -> str:
-    """Return a text that changes when the store is written again."""
-    marks = [
-        (file.stat().st_mtime_ns, file.stat().st_ino) for file in sorted(root.glob("*")) if file.is_file()
-    ]
-    return repr(marks)
-
-
 def _row_chunks(n_rows: int, step: int) -> tuple[int, ...]:
     whole, rest = divmod(n_rows, step)
     return (step,) * whole + ((rest,) if rest else ())
 
 
 def _lazy(rows: _Rows, chunks: tuple[tuple[int, ...], ...]) -> Any:
-    name = f"{rows.name}-{tokenize(rows.path, rows.name, rows.stamp)}"
+    name = f"{rows.name}-{tokenize(rows.place.url, rows.name, rows.stamp)}"
     meta = np.empty((0,) * rows.ndim, dtype=rows.dtype)  # given, so that nothing is called to find it out
     return da.from_array(rows, chunks=chunks, name=name, asarray=False, inline_array=True, meta=meta)
