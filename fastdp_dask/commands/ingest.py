@@ -15,7 +15,7 @@ from fastdp_dask.commands.stopping import Stoppable
 
 
 def ingest(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="CSV or Parquet file, folder or glob.")],
+    source: Annotated[str, typer.Argument(metavar="SRC", help="CSV, Parquet, Arrow, HDF5 file, Zarr group, folder or glob.")],
     dest: Annotated[Path, typer.Argument(metavar="DEST", help="The new store, a Zarr group.")],
     target: Annotated[str, typer.Option(help="Column that becomes y.")],
     bounds: Annotated[
@@ -27,12 +27,13 @@ def ingest(
     chunk_rows: Annotated[int, typer.Option(help="Rows in a chunk, a power of two.")] = 65536,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing store.")] = False,
 ) -> None:
-    """Convert CSV or Parquet to a store, in constant memory.
+    """Convert a table to a store, in constant memory; interrupted, the same command goes on.
 
-    A cell that is missing or not a number becomes NaN; a fit counts such a record as blank.
+    A cell that is missing, or neither number nor date, becomes what the bounds file declares, else NaN: a fit counts
+    such a record as blank.
     """
     wanted = None if features is None else [name.strip() for name in features.split(",")]
-    stopped = f"stopped on request; what was written to {dest} is removed again. Run the same command again."
+    stopped = f"stopped on request; what was written to {dest} is kept. Run the same command again."
     with Stoppable(silent, stopped):
         report = data.ingest(
             source, dest, target=target, features=wanted, bounds=bounds, dtype=dtype, chunk_rows=chunk_rows,

@@ -1,6 +1,7 @@
 """Data on disk: what is declared about it, the Zarr store, ingestion of tables, the demo's flight records."""
 
-from fastdp_dask.data.bounds import Declaration, read_declaration
+from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.data.bounds_file import read_declaration
 from fastdp_dask.data.flights import FLIGHTS_DECLARATION, load_flights, write_flights
 from fastdp_dask.data.ingest import IngestReport, ingest
 from fastdp_dask.data.store import Store, open_store

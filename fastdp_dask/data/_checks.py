@@ -7,6 +7,8 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fastdp_dask.data.dates import PARTS, part_name
+from fastdp_dask.data.missing import MissingRule, indicator_of
 from fastdp_dask.errors import BoundsError
 
 Interval = tuple[float, float]
@@ -117,3 +119,49 @@ def categories(
         checked.append((source, made))
     refuse_twice("sources of categories", [source for source, _ in checked])
     return tuple(checked)
+
+
+def dates(
+    value: list[Any], names: Sequence[str], labels_of: Mapping[str, Sequence[str]]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    checked: list[tuple[str, tuple[str, ...]]] = []
+    for each in value:
+        both = items("an entry of dates", each)
+        if len(both) != 2:
+            raise BoundsError(f"an entry of dates must be (source, parts), got {len(both)} items. Give both.")
+        source, parts = text("dates", both[0]), tuple(items("parts of a date", both[1]))
+        for part in parts:
+            if part not in PARTS or (part_name(source, part) not in names and part_name(source, part) not in labels_of):
+                raise BoundsError(
+                    f"dates of {source!r}: each part must be one of {', '.join(PARTS)} and have a column or categories "
+                    f"of its name, got {part!r}. Declare {source}.{part}."
+                )
+        checked.append((source, parts))
+    refuse_twice("sources of dates", [source for source, _ in checked])
+    return tuple(checked)
+
+
+def missing(
+    value: list[Any], bounds: Mapping[str, Interval], labels_of: Mapping[str, Sequence[str]], dated: Sequence[str]
+) -> tuple[MissingRule, ...]:
+    for rule in value:
+        fill = rule.fill
+        if rule.source in labels_of:
+            fits, expected = fill in labels_of[rule.source], "one of its categories"
+        elif rule.source in dated:
+            fits, expected = isinstance(fill, str), "a date"
+        elif rule.source in bounds:
+            lower, upper = bounds[rule.source]
+            fits = isinstance(fill, float) and lower <= fill <= upper
+            expected = "a number inside its bounds"
+        else:
+            raise BoundsError(f"missing must name a declared source column, got {rule.source!r}. Declare it.")
+        if not fits:
+            raise BoundsError(f"feature {rule.source!r}: missing must be {expected}, got {fill!r}. Correct it.")
+        if rule.indicator and indicator_of(rule.source) not in bounds:
+            raise BoundsError(
+                f"feature {rule.source!r}: expected a column {indicator_of(rule.source)!r} for its indicator, got "
+                "none. Declare it with bounds (0, 1)."
+            )
+    refuse_twice("sources of missing", [rule.source for rule in value])
+    return tuple(value)

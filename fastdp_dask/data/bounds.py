@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fastdp_dask.data import _checks
 from fastdp_dask.data._checks import Interval, indicator_name
+from fastdp_dask.data.dates import part_name
+from fastdp_dask.data.missing import MissingRule, indicator_of
 from fastdp_dask.errors import BoundsError
 
 
@@ -36,6 +35,10 @@ class Declaration:
         In the units of y.
     categories : sequence of pairs (source column, labels), optional
         Columns ``source=label`` of X come from the column `source` of a table; each entry is a group.
+    dates : sequence of pairs (source column, parts), optional
+        Columns ``source.part`` of X, or categories of that name, come from the dates in the column `source`.
+    missing : sequence of MissingRule, optional
+        What stands in the place of a missing value, and the columns ``source.missing`` that say so.
 
     Raises
     ------
@@ -53,6 +56,8 @@ class Declaration:
     target: str
     bounds_y: Interval
     categories: Sequence[tuple[str, Sequence[str]]] = ()
+    dates: Sequence[tuple[str, Sequence[str]]] = ()
+    missing: Sequence[MissingRule] = ()
 
     def __post_init__(self) -> None:
         listed = _checks.items("feature_names", self.feature_names)
@@ -83,6 +88,11 @@ class Declaration:
             "target": target,
         }
         fields |= {"bounds_y": _checks.pair(f"target {target!r}", self.bounds_y), "categories": categories}
+        fields["dates"] = _checks.dates(_checks.items("dates", self.dates), names, dict(categories))
+        fields["missing"] = _checks.missing(
+            _checks.items("missing", self.missing), dict(zip(names, bounds, strict=True)), dict(categories),
+            [source for source, _ in fields["dates"]],
+        )  # fmt: skip
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -90,6 +100,20 @@ class Declaration:
     def n_features(self) -> int:
         """Number d of columns of X."""
         return len(self.feature_names)
+
+    @property
+    def source_of(self) -> dict[str, str]:
+        """The column of a table that each column of X comes from, by name."""
+        source_of = {indicator_name(s, label): s for s, labels in self.categories for label in labels}
+        dated = {part_name(source, part): source for source, parts in self.dates for part in parts}
+        filled = {indicator_of(rule.source): rule.source for rule in self.missing if rule.indicator}
+        found = {name: source_of.get(name, filled.get(name, name)) for name in self.feature_names}
+        return {name: dated.get(source, source) for name, source in found.items()}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of a table that X comes from, in the order of X."""
+        return tuple(dict.fromkeys(self.source_of.values()))
 
     def estimator_arguments(self) -> dict[str, Any]:
         """Return ``bounds_X=(lower, upper)``, ``bounds_y`` and ``groups`` in the form the estimator takes."""
@@ -106,11 +130,13 @@ class Declaration:
             "bounds_y": list(self.bounds_y),
             "groups": [list(group) for group in self.groups],
             "categories": [[source, list(labels)] for source, labels in self.categories],
+            "dates": [[source, list(parts)] for source, parts in self.dates],
+            "missing": [rule.to_list() for rule in self.missing],
         }
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Declaration:
-        """Return the declaration that `to_dict` wrote; ``groups`` and ``categories`` may be absent.
+        """Return the declaration that `to_dict` wrote; all but names, bounds and target may be absent.
 
         Raises
         ------
@@ -122,110 +148,6 @@ class Declaration:
         if absent:
             raise BoundsError(f"declaration lacks {', '.join(absent)}: expected {', '.join(required)}.")
         fields: dict[str, Any] = {name: table[name] for name in required}
-        fields |= {name: table.get(name) or () for name in ("groups", "categories")}
+        fields |= {name: table.get(name) or () for name in ("groups", "categories", "dates", "missing")}
+        fields["missing"] = tuple(MissingRule(*rule) for rule in fields["missing"])
         return cls(**fields)
-
-
-def read_declaration(
-    source: Declaration | Mapping[str, Any] | str | Path,
-    *,
-    target: str | None = None,
-    features: Sequence[str] | None = None,
-) -> Declaration:
-    """Return the declaration written in a bounds file.
-
-    The file is TOML (or JSON of the same shape)::
-
-        [target]
-        name = "delay"
-        lower = -60
-        upper = 180
-
-        [features.distance]
-        lower = 0
-        upper = 5000
-
-        [features.origin]
-        categories = ["EWR", "JFK", "LGA"]     # indicator columns origin=EWR, origin=JFK, origin=LGA
-
-    Parameters
-    ----------
-    source : path, mapping of that shape, or Declaration
-    target : str, optional
-        Name of the target; must agree with the file where the file has one.
-    features : sequence of str, optional
-        Which declared features to keep, in this order.  None keeps all, in the order of the file.
-
-    Raises
-    ------
-    BoundsError
-        When the file cannot be read, bounds are missing or malformed, or a name is not declared.
-    """
-    if isinstance(source, Declaration):
-        source = _as_table(source)
-    where = "bounds" if isinstance(source, Mapping) else str(source)
-    table = source if isinstance(source, Mapping) else _load(Path(source))
-    _checks.refuse_unknown(where, table, {"target", "features"})
-    goal = _checks.table(where, "target", table.get("target"))
-    declared = _checks.table(where, "features", table.get("features"))
-    _checks.refuse_unknown(f"{where}, target", goal, {"name", "lower", "upper"})
-    name = goal.get("name", target)
-    if name is None:
-        raise BoundsError(f"{where}: target has no name: expected the name of a column. Pass target=.")
-    if target is not None and name != target:
-        raise BoundsError(f"target={target!r} but {where} bounds {name!r}. Correct one of them.")
-    chosen = list(declared) if features is None else _checks.items("features", features)
-    names: list[str] = []
-    bounds: list[Interval] = []
-    groups: list[list[int]] = []
-    categories: list[tuple[str, list[str]]] = []
-    for feature in chosen:
-        if feature not in declared:
-            raise BoundsError(f"feature {feature!r} has no bounds in {where}. Add [features.{feature}].")
-        entry = _checks.table(where, f"features.{feature}", declared[feature])
-        if "categories" in entry:
-            _checks.refuse_unknown(f"{where}, feature {feature!r}", entry, {"categories"})
-            listed = _checks.items(f"categories of {feature!r}", entry["categories"])
-            labels = [_checks.label(feature, each) for each in listed]
-            if not labels:
-                raise BoundsError(f"feature {feature!r}: categories must hold at least one label, got none.")
-            groups.append(list(range(len(names), len(names) + len(labels))))
-            categories.append((feature, labels))
-            names += [indicator_name(feature, label) for label in labels]
-            bounds += [(0.0, 1.0)] * len(labels)
-        else:
-            _checks.refuse_unknown(f"{where}, feature {feature!r}", entry, {"lower", "upper"})
-            names.append(feature)
-            bounds.append(_checks.pair(f"feature {feature!r}", (entry.get("lower"), entry.get("upper"))))
-    bounds_y = _checks.pair(f"target {name!r}", (goal.get("lower"), goal.get("upper")))
-    return Declaration(names, bounds, groups, name, bounds_y, categories)
-
-
-def _as_table(declaration: Declaration) -> dict[str, Any]:
-    """Return the bounds-file form of a declaration, so that features of it can be selected by name."""
-    bounds = dict(zip(declaration.feature_names, declaration.bounds_X, strict=True))
-    source_of = {indicator_name(s, label): s for s, labels in declaration.categories for label in labels}
-    labels_of = dict(declaration.categories)
-    grouped = {declaration.feature_names[j] for group in declaration.groups for j in group}
-    if not grouped <= source_of.keys():
-        raise BoundsError(
-            "declaration has groups without categories: a table column cannot be mapped to them. "
-            "Declare the source column and its categories instead."
-        )
-    features: dict[str, Any] = {}
-    for name, (lower, upper) in bounds.items():
-        if name in source_of:
-            features[source_of[name]] = {"categories": list(labels_of[source_of[name]])}
-        else:
-            features[name] = {"lower": lower, "upper": upper}
-    lower, upper = declaration.bounds_y
-    return {"target": {"name": declaration.target, "lower": lower, "upper": upper}, "features": features}
-
-
-def _load(path: Path) -> Mapping[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        table = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:  # the file is public, so its parser may speak
-        raise BoundsError(f"bounds file {path} cannot be read: {error}. Expected TOML or JSON.") from None
-    return _checks.table(str(path), "the file", table)

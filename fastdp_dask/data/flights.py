@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fastdp_dask.data.bounds import Declaration, read_declaration
-from fastdp_dask.data.ingest import columns_of, to_block
+from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.data.bounds_file import read_declaration
+from fastdp_dask.data.columns import columns_of, to_block
 from fastdp_dask.data.readers import Array, frame_batch
 from fastdp_dask.data.write import Block, write_store
 from fastdp_dask.errors import StoreError

@@ -1,20 +1,22 @@
-"""From CSV and Parquet to a store: a stream of batches becomes columns of X and y, in constant memory."""
+"""From a table to a store: a stream of batches becomes columns of X and y, in constant memory."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zarr
 
-from fastdp_dask.data.arrow_reader import read_parquet
-from fastdp_dask.data.bounds import Declaration, indicator_name, read_declaration
-from fastdp_dask.data.readers import MISSING, Batch, Columns, find_files, read_csv
+from fastdp_dask.data.array_reader import read_arrays
+from fastdp_dask.data.arrow_reader import read_arrow, read_parquet
+from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.data.bounds_file import read_declaration
+from fastdp_dask.data.columns import columns_of, to_block
+from fastdp_dask.data.readers import Batch, Columns, find_files, read_csv
 from fastdp_dask.data.write import Block, write_store
 from fastdp_dask.errors import StoreError
 
@@ -58,8 +60,9 @@ def ingest(
     Parameters
     ----------
     source : path or glob
-        CSV with a header line (plain, or one file per .gz, .zip, .bz2 or .xz), a Parquet file or a folder of
-        them.  Files are taken in sorted order.
+        CSV with a header line (plain, or one file per .gz, .zip, .bz2 or .xz), Parquet, Arrow (Feather version 2
+        or a stream), HDF5 or a Zarr group with an array for each column (see `array_reader`); a folder of Parquet or
+        Arrow files.  Files are taken in sorted order.
     dest : path
         The new store.
     target : str
@@ -83,64 +86,53 @@ def ingest(
     DataShapeError
         A file lacks a declared column, or there is no row.
     DataTypeError
-        A Parquet column is neither numeric nor declared categorical.  CSV has no schema: there such a column
-        holds cells that are not numbers, and they become NaN without a word.
+        A column is not of the type that it is declared to be.  CSV has no types: there such a column holds cells
+        that are not numbers, and they become NaN without a word.
     StoreError
-        A file is damaged, `dest` exists, or pandas or pyarrow is not installed.
+        A file is damaged, `dest` exists, or the package that reads this kind is not installed.
 
     Notes
     -----
-    A missing cell, or one that is not a number, becomes NaN; the fit blanks that record.  A category that is
-    not declared gives an all-zero group; an empty cell of a categorical column gives NaN.  None of this is
-    reported: whether a record has such a cell is private, and an error, a warning or a count would reveal it.
-    For the same reason messages name files and columns, never a cell or a line.
+    A missing cell, or one that is not a number or a date, becomes what the bounds file declares for it, else NaN; the
+    fit blanks that record.  A category that is not declared gives an all-zero group; an empty cell of a categorical
+    column counts as missing.  Stopped or killed, the same call goes on with what is written: a CSV is read again up to
+    there, a Parquet file is not.
+
+    None of the above is reported: whether a record has such a cell is private, and an error, a warning or a count
+    would reveal it.  For the same reason messages name files and columns, never a cell or a line.
     """
     started = time.perf_counter()
     declaration = read_declaration(bounds, target=target, features=features)
     files, kind = find_files(source)
-    _require("pandas" if kind == "csv" else "pyarrow")
+    _require(_NEEDS[kind])
     columns = columns_of(declaration)
-    n_rows: int | None = None
-    if kind == "csv":
-        batches = read_csv(files, columns)
-    else:
-        batches, n_rows = read_parquet(files, columns)
-    blocks = (to_block(batch, declaration, dtype) for batch in batches)
+    _, n_rows = _read(files, kind, columns, 0)  # checks headers and schemas before anything is written
+    origin = {"files": [[str(file.resolve()), file.stat().st_mtime_ns] for file in files]}
+
+    def blocks(skip: int) -> Iterator[Block]:
+        batches, _ = _read(files, kind, columns, skip)
+        return (to_block(batch, declaration, dtype) for batch in batches)
+
     path = write_store(
-        dest, blocks, declaration, n_rows or None, dtype, chunk_rows, overwrite=overwrite, progress=progress
-    )
+        dest, blocks, declaration, n_rows or None, dtype, chunk_rows,
+        overwrite=overwrite, progress=progress, origin=origin,
+    )  # fmt: skip
     X = zarr.open_group(str(path), mode="r")["X"]
     assert isinstance(X, zarr.Array)
     seconds = time.perf_counter() - started
     return IngestReport(path, X.shape[0], X.shape[1], X.nchunks, seconds)
 
 
-def to_block(batch: Batch, declaration: Declaration, dtype: str = "float32") -> Block:
-    """Return (X, y) of one batch: numeric columns as they are, categories as indicators; private.
-
-    With code c of a row and K labels, the group's columns are ``[c = 0], ..., [c = K − 1]``; all zero for an
-    undeclared category, all NaN for a missing one.
-    """
-    y = batch[declaration.target]
-    X = np.zeros((len(y), declaration.n_features), dtype=dtype)
-    position = {name: j for j, name in enumerate(declaration.feature_names)}
-    for source, labels in declaration.categories:
-        codes = batch[source]
-        columns = np.array([position.pop(indicator_name(source, label)) for label in labels])
-        known = np.flatnonzero(codes >= 0)
-        X[known, columns[codes[known]]] = 1
-        X[np.ix_(np.flatnonzero(codes == MISSING), columns)] = np.nan
-    with np.errstate(over="ignore"):  # a warning would tell of a value
-        for name, j in position.items():
-            X[:, j] = batch[name]
-        return X, y.astype(dtype)
+_NEEDS = {"csv": "pandas", "parquet": "pyarrow", "arrow": "pyarrow", "hdf5": "h5py", "zarr": "zarr"}
 
 
-def columns_of(declaration: Declaration) -> Columns:
-    """Return the source columns that a declaration needs: numeric ones, the target last, then categorical."""
-    made = {indicator_name(source, label) for source, labels in declaration.categories for label in labels}
-    numeric = [name for name in declaration.feature_names if name not in made]
-    return Columns((*numeric, declaration.target), dict(declaration.categories))
+def _read(files: Sequence[Path], kind: str, columns: Columns, skip: int) -> tuple[Iterator[Batch], int | None]:
+    """Batches of a table after `skip` rows, and the number of all its rows where a file tells."""
+    if kind == "csv":
+        return read_csv(files, columns, skip), None
+    if kind == "arrow":
+        return read_arrow(files, columns, skip), None
+    return read_parquet(files, columns, skip) if kind == "parquet" else read_arrays(files, columns, kind, skip)
 
 
 def _require(module: str) -> None:

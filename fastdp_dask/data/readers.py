@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fastdp_dask.data.dates import parse
 from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
 
 UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
@@ -23,7 +24,11 @@ UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
 # are no faster.
 _CELLS_PER_BATCH = 2**18
 _COMPRESSION = {".gz", ".zip", ".bz2", ".xz"}
-_CSV, _PARQUET = {".csv", ".txt"}, {".parquet", ".pq"}
+_KINDS = {
+    ".csv": "csv", ".txt": "csv", **dict.fromkeys(_COMPRESSION, "csv"), ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".h5": "hdf5", ".hdf5": "hdf5", ".zarr": "zarr",
+}  # fmt: skip
+_IN_FOLDERS = {"parquet", "arrow"}
 
 Array = np.ndarray[Any, Any]
 Batch = dict[str, Array]
@@ -36,10 +41,11 @@ class Columns:
 
     numeric: tuple[str, ...]
     categorical: Mapping[str, Sequence[str]]
+    dates: Sequence[str] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.numeric, *self.categorical)
+        return (*self.numeric, *self.categorical, *self.dates)
 
     @property
     def batch_rows(self) -> int:
@@ -47,35 +53,47 @@ class Columns:
 
 
 def find_files(source: str | Path) -> tuple[list[Path], str]:
-    """Return the files that `source` (file, folder or glob) stands for, sorted, and "csv" or "parquet"."""
+    """Return the files that `source` (file, folder or glob) stands for, sorted, and their kind.
+
+    The kind is "csv", "parquet", "arrow", "hdf5" or "zarr"; a Zarr group is a folder that counts as a file.
+    """
     path = Path(source)
-    if path.is_dir():
-        files = [file for suffix in _PARQUET for file in path.rglob(f"*{suffix}") if file.name[0] not in "._"]
-    elif path.exists():
+    if path.exists() and (path.is_file() or _is_zarr(path)):
         files = [path]
+    elif path.is_dir():
+        inside = (file for suffix, kind in _KINDS.items() if kind in _IN_FOLDERS for file in path.rglob(f"*{suffix}"))
+        files = [file for file in inside if file.name[0] not in "._"]
     else:
         files = [Path(name) for name in glob.glob(str(source), recursive=True)]
-    files = sorted(file for file in files if file.is_file())
+    files = sorted(file for file in files if file.is_file() or _is_zarr(file))
     if not files:
         raise ArgumentError(
-            f"source {source} matches no file: expected a CSV or Parquet file, a folder of Parquet files, "
-            "or a glob."
+            f"source must be a CSV, Parquet, Arrow or HDF5 file, a Zarr group, a folder of Parquet or Arrow files, or "
+            f"a glob, got {source}, which matches no file. Check the path."
         )
-    kinds = {_kind(file) for file in files}
+    kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
-        raise ArgumentError(f"source {source} mixes CSV and Parquet files. Ingest one kind at a time.")
-    return files, kinds.pop()
+        raise ArgumentError(
+            f"source must be files of one kind, got {source}, which mixes {' and '.join(kinds)}. Ingest one kind at a "
+            "time."
+        )
+    return files, kinds[0]
+
+
+def _is_zarr(path: Path) -> bool:
+    return path.is_dir() and ((path / "zarr.json").is_file() or (path / ".zgroup").is_file())
 
 
 def _kind(file: Path) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
     last = suffixes[-1] if suffixes else ""
-    if last in _PARQUET:
-        return "parquet"
-    if last in _CSV or last in _COMPRESSION:
-        return "csv"
+    if last in _KINDS:
+        return _KINDS[last]
+    if _is_zarr(file):
+        return "zarr"
     raise ArgumentError(
-        f"source {file} has the suffix {last!r}: expected .csv, .csv.gz, .csv.zip or .parquet."
+        f"source must end in .csv, .csv.gz, .csv.zip, .parquet, .arrow, .feather, .h5 or .zarr, got the suffix "
+        f"{last!r} of {file}. Rename or convert it."
     )
 
 
@@ -96,18 +114,20 @@ def match_category(cell: Any, labels: Mapping[str, int]) -> int:
     return labels.get(str(int(number)), UNDECLARED) if number.is_integer() else UNDECLARED
 
 
-def read_csv(files: Sequence[Path], columns: Columns) -> Iterator[Batch]:
+def read_csv(files: Sequence[Path], columns: Columns, skip: int = 0) -> Iterator[Batch]:
     """Yield batches of CSV files with a header line; the headers are checked before the first is read.
+
+    The first `skip` rows are read, as quoted line ends must be, but not converted.
 
     A numeric cell is a decimal number, or true/false; anything else is NaN.  Fields beyond the header are
     ignored and fields that a line lacks are empty.
     """
     positions = [_csv_positions(file, columns.names) for file in files]
-    return _csv_batches(files, positions, columns)
+    return _csv_batches(files, positions, columns, skip)
 
 
 def _csv_batches(
-    files: Sequence[Path], positions: Sequence[Mapping[str, int]], columns: Columns
+    files: Sequence[Path], positions: Sequence[Mapping[str, int]], columns: Columns, skip: int
 ) -> Iterator[Batch]:
     import pandas as pd
 
@@ -121,6 +141,10 @@ def _csv_batches(
                 yield from reader
 
         for frame in quietly(file, frames):
+            if skip >= len(frame):
+                skip -= len(frame)
+                continue
+            frame, skip = frame.iloc[skip:].copy() if skip else frame, 0
             frame.columns = names
             for name in columns.numeric:
                 frame[name] = _csv_numbers(frame[name])
@@ -135,6 +159,12 @@ def frame_batch(frame: Any, columns: Columns) -> Batch:
     for name, labels in columns.categorical.items():
         codes, cells = pd.factorize(frame[name])
         batch[name] = category_codes(codes, cells, labels)
+    for name in columns.dates:
+        if frame[name].dtype.kind == "M":
+            batch[name] = frame[name].to_numpy().astype("M8[us]")
+        else:
+            codes, cells = pd.factorize(frame[name])
+            batch[name] = date_cells(codes, cells)
     return batch
 
 
@@ -176,6 +206,11 @@ def category_codes(codes: Array, cells: Iterable[Any], labels: Sequence[str]) ->
     position = {label: k for k, label in enumerate(labels)}
     known = [match_category(cell, position) for cell in cells]
     return np.array([*known, MISSING])[codes]
+
+
+def date_cells(codes: Array, cells: Sequence[Any]) -> Array:
+    """Translate codes of the distinct cells of a batch (-1: null) into dates (m,), datetime64[us]."""
+    return np.append(parse(cells), np.datetime64("NaT", "us"))[codes]
 
 
 def positions_of(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:

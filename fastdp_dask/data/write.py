@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ Block = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 def write_store(
     dest: str | Path,
-    blocks: Iterable[Block],
+    blocks: Iterable[Block] | Callable[[int], Iterable[Block]],
     declaration: Declaration,
     n_rows: int | None = None,
     dtype: str = "float32",
@@ -32,6 +33,7 @@ def write_store(
     *,
     overwrite: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
+    origin: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a stream of (X, y) blocks as a store, in the memory of one chunk and one block.
 
@@ -41,6 +43,7 @@ def write_store(
         New Zarr group.
     blocks : iterable of (X_block (m, d), y_block (m,))
         Any numbers of rows m >= 0, numeric.  Values are private; they are written as they are, NaN included.
+        With `origin`, a function of the number of rows to leave out at the start.
     declaration : Declaration
         d columns; public.
     n_rows : int, optional
@@ -51,6 +54,9 @@ def write_store(
     overwrite : bool
         Replace an existing store.  Anything that is not a Zarr group is never removed.
     progress : callable (rows written, n_rows or None), optional
+    origin : mapping, optional
+        Where the blocks come from, public, ready for JSON.  A store of the same origin, declaration and form whose
+        writing was stopped or killed is then continued.
 
     Returns
     -------
@@ -67,7 +73,9 @@ def write_store(
     Notes
     -----
     A write that fails removes what it wrote; one that is killed leaves a store without its mark of
-    completeness, which `open_store` refuses.  Each chunk carries a CRC-32C that every later read verifies.
+    completeness, which `open_store` refuses.  One with an `origin` that is stopped keeps what it wrote, too; when it
+    goes on, the last chunk on disk is written again, for the kill may have cut it.  Each chunk carries a CRC-32C that
+    every later read verifies.
 
     Codec: LZ4 with byte shuffle.  Measured on one core, 65,536 × 64 float32 from the page cache, GB/s decoded
     (compression ratio), normal deviates and then eight whole-number columns with 56 indicators:
@@ -80,11 +88,16 @@ def write_store(
     chunk_rows = fit_chunk_rows(chunk_rows, declaration.n_features, _float_dtype(dtype))
     if n_rows is not None:
         n_rows = _validate.count("n_rows", n_rows)
-    _prepare(root, overwrite)
-    group = zarr.create_group(str(root), attributes={"complete": False})
-    writer = _Writer(group, declaration.n_features, _float_dtype(dtype), chunk_rows)
+    begun = {"dtype": dtype, "chunk_rows": chunk_rows, **declaration.to_dict(), "origin": origin and dict(origin)}
+    writer = None if overwrite or origin is None else _unfinished(root, json.loads(json.dumps(begun)))
+    if writer is None:
+        _prepare(root, overwrite)
+        mark = {} if origin is None else {"begun": begun}
+        group = zarr.create_group(str(root), attributes={"complete": False, **mark})
+        writer = _Writer(group, declaration.n_features, _float_dtype(dtype), chunk_rows)
+    group = writer.group
     try:
-        for X, y in blocks:
+        for X, y in blocks(writer.rows) if callable(blocks) else blocks:
             _check_block(X, y, declaration.n_features)
             writer.add(X, y)
             if progress is not None:
@@ -95,11 +108,30 @@ def write_store(
         if n_rows is not None and writer.rows != n_rows:
             raise DataShapeError(f"blocks hold {writer.rows} rows: expected n_rows={n_rows}. Correct n_rows.")
         group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "store_id": uuid.uuid4().hex})
+        group.attrs.pop("begun", None)
         group.attrs["complete"] = True
-    except BaseException:  # also the user's interruption: leave nothing that blocks the next attempt
-        shutil.rmtree(root, ignore_errors=True)
+    except BaseException as error:  # also the user's interruption: leave nothing that blocks the next attempt
+        if origin is None or isinstance(error, Exception):
+            shutil.rmtree(root, ignore_errors=True)
         raise
     return root
+
+
+def _unfinished(root: Path, begun: dict[str, Any]) -> _Writer | None:
+    """A writer that goes on where one of the same beginnings ended; None if there is none that can."""
+    try:
+        group = zarr.open_group(str(root), mode="r+")
+        if group.attrs.get("complete") is not False or group.attrs.get("begun") != begun:
+            return None
+    except Exception:  # nothing there, or no Zarr group: `_prepare` says which
+        return None
+    writer = _Writer(group, len(begun["feature_names"]), np.dtype(begun["dtype"]), begun["chunk_rows"])
+    try:
+        writer.take_up()
+    except Exception:  # metadata that a kill has cut: begin anew
+        shutil.rmtree(root)
+        return None
+    return writer
 
 
 def fit_chunk_rows(chunk_rows: int, n_features: int, dtype: np.dtype[Any]) -> int:
@@ -153,6 +185,20 @@ class _Writer:
         self.rows = self.held = 0
         self.buffers = {"X": np.empty((chunk_rows, n_features), dtype), "y": np.empty(chunk_rows, dtype)}
         self.arrays: dict[str, zarr.Array] = {}
+
+    def take_up(self) -> None:
+        """Keep the whole chunks that are there in both arrays, but for the last one."""
+        if not all(name in self.group for name in self.buffers):
+            raise StoreError("X and y must both have been begun, got one of them. Write the store again.")
+        arrays = {name: self.group[name] for name in self.buffers}
+        whole = min(array.shape[0] for array in arrays.values()) // self.chunk_rows - 1
+        if whole < 1:
+            raise StoreError("a store must hold two chunks to be continued, got fewer. Write it again.")
+        self.rows = whole * self.chunk_rows
+        for name, array in arrays.items():
+            assert isinstance(array, zarr.Array)
+            array.resize((self.rows, *array.shape[1:]))
+            self.arrays[name] = array
 
     def add(self, X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
         start = 0

@@ -113,7 +113,7 @@ def test_round_trip_with_categories() -> None:
         (("features", "distance", "upper"), "5000", "feature 'distance' must be a finite number, got str"),
         (("features", "distance", "upper"), True, "feature 'distance' must be a finite number, got bool"),
         (("features", "distance"), {"lower": 0}, "feature 'distance' has no upper bound"),
-        (("features", "distance"), {"low": 0, "upper": 1}, "unknown entry 'low': expected lower, upper"),
+        (("features", "distance"), {"low": 0, "upper": 1}, "unknown entry 'low': expected lower, missing, missing_"),
         (("features", "distance"), 5, "features.distance must be a table"),
         (("features", "delay"), {"lower": 0, "upper": 1}, "target 'delay' is also a feature"),
         (("features", "origin", "lower"), 0, "unknown entry 'lower': expected categories"),
