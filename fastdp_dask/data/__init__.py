@@ -5,6 +5,7 @@ from fastdp_dask.data.bounds_file import read_declaration
 from fastdp_dask.data.flights import FLIGHTS_DECLARATION, load_flights, write_flights
 from fastdp_dask.data.ingest import IngestReport, ingest
 from fastdp_dask.data.store import Store, open_store
+from fastdp_dask.data.table import is_table, open_table
 from fastdp_dask.data.write import write_store
 
 __all__ = [
@@ -13,8 +14,10 @@ __all__ = [
     "IngestReport",
     "Store",
     "ingest",
+    "is_table",
     "load_flights",
     "open_store",
+    "open_table",
     "read_declaration",
     "write_flights",
     "write_store",
