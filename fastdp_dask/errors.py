@@ -19,6 +19,10 @@ class BoundsError(ArgumentError):
     """Declared bounds or groups are missing, malformed or do not fit the number of features."""
 
 
+class BoundsTypeError(BoundsError, TypeError):
+    """A bound is given as text."""
+
+
 class DataShapeError(ArgumentError):
     """The shapes of X and y do not fit together or are not two- and one-dimensional."""
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import glob
 import json
+import logging
 import os
 import socket
 import threading
@@ -22,9 +23,12 @@ from types import TracebackType
 
 from fastdp_dask.errors import FastDPError
 
+_logger = logging.getLogger(__name__)
+
 HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 40.0  # eight heartbeats missed; at least the 30 s for which NFS clients may cache what they saw
 _LONGEST_POLL = 0.05
+_TELL_AFTER_SECONDS = 2.0
 _LITTER_SECONDS = 86400.0  # for files whose owner cannot be asked; far beyond any difference of clocks
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -75,7 +79,8 @@ class FileLock:
     An owner on the same machine (host name, boot, process namespace) is dead if no process has its number and start
     time: its lock is taken over at once.  Any other owner is dead if its heartbeat stands still for
     `STALE_SECONDS` on the waiter's own clock, so that clocks need not agree.  At most one waiter takes over: it
-    must hold the lock named after the dead owner's token before it replaces the file.
+    must hold the lock named after the dead owner's token before it replaces the file.  Whoever has to wait for longer
+    than two seconds logs a warning with the longest wait ahead.
 
     A holder that was suspended for longer than that may find its lock gone: check `held` before what must not be
     done twice.
@@ -96,7 +101,8 @@ class FileLock:
         return bool(self._token) and seen is not None and seen.token == self._token
 
     def __enter__(self) -> FileLock:
-        give_up = time.monotonic() + self._wait
+        began = time.monotonic()
+        give_up, told = began + self._wait, False
         watched: dict[Path, tuple[str, int, float]] = {}
         pause = 0.0005
         while not self._try(self._path, watched):
@@ -105,6 +111,13 @@ class FileLock:
             alive = seen is not None and (_on_this_machine(seen) or self._has_beaten)
             if now >= give_up and (alive or now >= give_up + STALE_SECONDS + 2 * HEARTBEAT_SECONDS):
                 raise LockBusy(seen.holder if seen else "an unnamed process")
+            if not told and now >= began + _TELL_AFTER_SECONDS:
+                told = True
+                longest = give_up + STALE_SECONDS + 2 * HEARTBEAT_SECONDS - now
+                _logger.warning(
+                    "waiting for the lock %s, held by %s, for at most %.0f s", self._path,
+                    seen.holder if seen else "an unnamed process", give_up - now if alive else longest,
+                )  # fmt: skip
             # Spread out waiters that were woken by the same release.
             time.sleep(pause * (0.5 + uuid.uuid4().int % 1024 / 1024))
             pause = min(2 * pause, _LONGEST_POLL)

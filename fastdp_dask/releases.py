@@ -132,7 +132,19 @@ class ReleaseLog:
         self._last = checksum
 
     def _replay(self, path: Path) -> None:
-        raw = path.read_bytes()
+        try:
+            try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read ({error.strerror}). Restore it from a copy: what was paid for must not be drawn "
+                "again."
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read ({error.strerror}). Restore it from a copy: what was paid for must not be "
+                "drawn again."
+            ) from None
         whole = raw[: raw.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), start=1):
             entry = _parse(line)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastdp_dask.durable import sync_folder, write_json
+from fastdp_dask.durable import local_path, sync_folder, write_json
 from fastdp_dask.errors import ArgumentError, StoreError
 from fastdp_dask.file_lock import FileLock, LockBusy
 from fastdp_dask.releases import ReleaseLog
@@ -27,12 +27,14 @@ class RunFolder:
 
     Raises
     ------
+    ArgumentError
+        If it is no path, or a URL.
     StoreError
         If the path is not a folder that can be written, or a file in it is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = local_path("run_dir", path)
         self._lock: FileLock | None = None
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,7 +158,7 @@ class RunFolder:
             return None
         try:
             content = json.loads(path.read_text())
-        except ValueError:
+        except (ValueError, OSError):  # OSError: a folder of that name, a disk that fails
             content = None
         if not isinstance(content, dict):
             raise _damaged(path)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fastdp_dask.durable import local_path
 from fastdp_dask.errors import BudgetError
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy import Event
@@ -56,7 +57,9 @@ class Run:
 
 
 def refuse_early(ledger: Ledger | None, run_dir: Any, epsilon: float, delta: float) -> None:
-    """Refuse what cannot be paid before even the rows are counted; a begun run may have paid already."""
+    """Refuse what cannot be paid, or kept, before even the rows are counted; a begun run may have paid already."""
+    if run_dir is not None:
+        run_dir = local_path("run_dir", run_dir)
     if ledger is None or (run_dir is not None and os.path.exists(os.path.join(run_dir, "plan.json"))):
         return
     ledger.require(epsilon, delta)

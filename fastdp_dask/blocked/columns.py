@@ -40,6 +40,14 @@ def checked(names: Sequence[str], n_features: int) -> list[str]:
             f"feature_names must be {n_features} strings, one for each column of X, got {len(listed)} entries. "
             "Pass one name for each column."
         )
+    return distinct("feature_names", listed)
+
+
+def distinct(name: str, listed: list[str]) -> list[str]:
+    """The names, if none stands twice."""
+    twice = next((each for k, each in enumerate(listed) if each in listed[:k]), None)
+    if twice is not None:
+        raise DataShapeError(f"{name} must differ from each other, got {twice!r} twice. Rename one of the columns.")
     return listed
 
 

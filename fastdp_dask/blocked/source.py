@@ -10,6 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from fastdp_dask.blocked.columns import distinct
 from fastdp_dask.errors import DataShapeError, DataTypeError
 from fastdp_dask.sketch.blocks import previous_power_of_two
 
@@ -129,7 +130,7 @@ def column_names(X: Any) -> list[str] | None:
     if columns is None:
         return None
     names = list(columns)
-    return names if all(isinstance(name, str) for name in names) else None
+    return distinct("columns of X", names) if all(isinstance(name, str) for name in names) else None
 
 
 def _as_array(name: str, value: Any) -> da.Array:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastdp_dask.durable import local_path
 from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError
 from fastdp_dask.ledger.amounts import NOTHING, Amount, ExactAmount, exact, text
 from fastdp_dask.ledger.layout import State
@@ -230,7 +231,8 @@ class Ledger:
 def _resolved(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise ArgumentError(f"path must be the path of a ledger, got {type(path).__name__}. Name a file.")
-    return Path(path).resolve()  # the lock lies beside the real file, and a copy may live in another folder
+    # The lock lies beside the real file, and a copy may live in another folder.
+    return local_path("ledger", path).resolve()
 
 
 def _checked_events(events: Iterable[Event], amount: ExactAmount) -> tuple[Event, ...]:

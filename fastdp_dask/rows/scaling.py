@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastdp_dask import _validate
-from fastdp_dask.errors import BoundsError
+from fastdp_dask.errors import BoundsError, BoundsTypeError
 from fastdp_dask.rows import _row_kernels
 from fastdp_dask.rows._plain_kernels import LANES
 from fastdp_dask.rows.grid import GRID, entry_limit
@@ -237,9 +237,17 @@ def _bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = No
         raise BoundsError(f"{name} must be a pair (lower, upper), got {type(value).__name__}. {hint}")
     sides = []
     for side, part in zip(("lower", "upper"), value, strict=True):
+        # NumPy would read digits in a text as a number.
+        if any(isinstance(each, str | bytes) for each in np.asarray(part, dtype=object).flat):
+            raise BoundsTypeError(f"{name}: {side} must be a number or {size} numbers, got text. {hint}")
         try:
-            array = np.asarray(part, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
+            array = np.asarray(part)
+            if array.dtype.kind in "SU":  # NumPy would read digits in a text
+                raise BoundsTypeError(f"{name}: {side} must be a number or {size} numbers, got text. {hint}")
+            array = array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, BoundsError):
+                raise
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got another type. {hint}") from None
         if array.ndim > 1 or (array.ndim == 1 and array.size not in (1, size)):
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got shape {array.shape}. {hint}")
