@@ -133,7 +133,6 @@ class ReleaseLog:
 
     def _replay(self, path: Path) -> None:
         try:
-            try:
             raw = path.read_bytes()
         except OSError as error:
             raise StoreError(
