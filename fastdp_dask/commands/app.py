@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from fastdp_dask.commands import audit, certificates, demo, fit, ingest, ledger, outcome, plan, predict
+from fastdp_dask.commands import (
+    audit,
+    certificates,
+    demo,
+    fit,
+    ingest,
+    jobs,
+    ledger,
+    outcome,
+    plan,
+    predict,
+    run_job,
+    submit,
+)
 
 _HELP = "Differentially private linear regression for data larger than memory."
 _CODES = "Exit codes: 0 done; 1 error; 2 wrong usage; 3 budget refused, never retry; 75 checkpointed, run again."
@@ -48,6 +61,9 @@ app.command("fit")(outcome.reported(fit.fit))
 app.command("plan")(outcome.reported(plan.plan))
 app.command("predict")(outcome.reported(predict.predict))
 app.command("audit")(outcome.reported(audit.run_audit))
+app.command("submit")(outcome.reported(submit.submit))
+app.command("jobs")(outcome.reported(jobs.jobs))
+app.command("run-job", hidden=True)(outcome.reported(run_job.run_job))
 app.command("certificates")(outcome.reported(certificates.certificates))
 app.add_typer(ledger.app, name="ledger", help="The budget of a data set: init, show, verify.")
 
