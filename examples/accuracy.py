@@ -25,6 +25,7 @@ from fastdp_dask import privacy
 from fastdp_dask.linalg import smallest_eigenvalue, solve_psd
 from fastdp_dask.mechanisms.fast_mixing import added_variance, private_eigenvalue
 from fastdp_dask.mechanisms.wishart import wishart
+from fastdp_dask.rng import NoiseStream
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.solvers import fast_ihm_paper, pooled_plan
 
@@ -45,10 +46,10 @@ def paper_ihm(data: DataSet, epsilon: float, delta: float, seed: int) -> float:
     k1 = math.ceil(8 * length)
     gamma = privacy.calibrate_gamma(epsilon / 3, delta / 3, k1, n_releases=_ROUNDS)
     sigma = privacy.calibrate_gaussian(epsilon / 3, delta / 3, n_releases=_ROUNDS)
-    noise = np.random.default_rng(seed)
+    noise = NoiseStream(np.random.PCG64(seed), secure=False)
     # X itself is mixed: m = 0, so that λ_min(XᵀX) has sensitivity 1.
     found = private_eigenvalue(
-        smallest_eigenvalue(data.gram), 0.0, 3 / epsilon, math.log(3 / (2 * delta)), noise.laplace()
+        smallest_eigenvalue(data.gram), 0.0, 3 / epsilon, math.log(3 / (2 * delta)), noise
     )
     covariance = data.gram + added_variance(gamma, 0.0, found) * np.eye(d)
     X, y = _scaled(data)

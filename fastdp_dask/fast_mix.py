@@ -145,10 +145,10 @@ def _release(
         # k2 = N has no deviation, by case.
         sensitivity = spectral.deviation_sensitivity(coherence, sketch.n_rows, k2, d) if k2 < sketch.n_padded else 0.0
         m_tilde = fast_mixing.private_deviation(
-            deviation if sensitivity else 0.0, sensitivity, plan.omega, plan.tau, noise.stream("m_tilde").laplace()
+            deviation if sensitivity else 0.0, sensitivity, plan.omega, plan.tau, noise.stream("m_tilde")
         )
         lambda_tilde = fast_mixing.private_eigenvalue(
-            smallest_eigenvalue(gram), m_tilde, plan.omega, plan.tau, noise.stream("lambda_tilde").laplace()
+            smallest_eigenvalue(gram), m_tilde, plan.omega, plan.tau, noise.stream("lambda_tilde")
         )
         added = fast_mixing.added_variance(plan.gamma, m_tilde, lambda_tilde)
         released = fast_mixing.mixing(sums / (GRID * math.sqrt(k2)), added, k1, noise.stream("sketch"))
@@ -156,11 +156,12 @@ def _release(
         m_tilde = plan.m_bound
         if plan.route == "private":
             (deviation,) = rows.deviation([sketch], [sums])
-            z = noise.stream("m_tilde").standard_normal()
             sensitivity = spectral.deviation_sensitivity(coherence, sketch.n_rows, k2, d)
-            m_tilde = spectral.deviation(deviation, sensitivity, plan.deviation_noise, plan.failure, z)
+            m_tilde = spectral.deviation(
+                deviation, sensitivity, plan.deviation_noise, plan.failure, noise.stream("m_tilde")
+            )
         beta = plan.gamma * (1.0 + 2.0 * m_tilde) if plan.route == "private" else plan.beta
-        lambda_tilde = _estimate(gram, m_tilde, plan, noise.stream("lambda_tilde").standard_normal())
+        lambda_tilde = _estimate(gram, m_tilde, plan, noise.stream("lambda_tilde"))
         added = max(0.0, beta - lambda_tilde)
         # The same law as S_G Z + η Ξ, from d × d numbers: rows N(0, ZᵀZ + η²I).
         root = square_root(gram + added * np.eye(d))
@@ -177,7 +178,7 @@ def _release(
     )
 
 
-def _estimate(gram: np.ndarray, m_bound: float, plan: _Plan, z: float) -> float:
+def _estimate(gram: np.ndarray, m_bound: float, plan: _Plan, z: rng.NoiseStream) -> float:
     if plan.eigenvalue_kind == "eigenvalue":
         value = smallest_eigenvalue(gram)
         return spectral.smallest_eigenvalue(value, m_bound, plan.eigenvalue_noise, plan.failure, z)

@@ -3,8 +3,10 @@
 *Public*: a word of the sketch is a function of (seed, stream name, global index) alone, by the Philox counter
 generator, so that every chunking, thread, retry and machine sees the same sketch.
 
-*Private*: drawn once, on the driver, by ChaCha20 seeded from the operating system.  Its state is never recorded
-and nothing about it derives from the public seed, which may be published.
+*Private*: drawn once, on the driver, from the operating system's randomness: whole numbers by OpenDP's exact samplers,
+or by those of `fastdp_dask.discrete` from ChaCha20 under a key of the operating system, as the Gaussian and χ² numbers
+of a mixing release are.  Its state is never recorded and nothing about it derives from the public seed, which may be
+published.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import numbers
 import secrets
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from randomgen import ChaCha
 from fastdp_dask.errors import ArgumentError, PrivacyLeakWarning
 
 _WORDS_PER_COUNTER = 4  # Philox 4x64 makes four words from each counter value
+_MOST_FROM_OPENDP = 4096
 
 
 def fresh_seed() -> int:
@@ -100,15 +104,56 @@ def distinct_indices(key: int, size: int, count: int) -> np.ndarray:
     return np.sort(chosen).astype(np.int64)
 
 
+class NoiseStream(np.random.Generator):
+    """The private noise of one release: a generator of real numbers that draws whole ones exactly.
+
+    Up to 4,096 whole numbers of a secure stream come from OpenDP, which takes its randomness from the operating
+    system; more of them (10 µs each there), and those of a seeded stream, from this generator's own bits.  The law is
+    the same.
+    """
+
+    def __init__(self, bits: Any, *, secure: bool) -> None:
+        super().__init__(bits)
+        self._secure = secure
+
+    def discrete_gaussian(self, scale: int, size: int) -> np.ndarray:
+        """`size` whole numbers, P(x) proportional to exp(−x²/(2 scale²)), as int64; 1 ≤ scale ≤ 2⁵²."""
+        return self._draw("gaussian", scale, size)
+
+    def discrete_laplace(self, scale: int, size: int) -> np.ndarray:
+        """`size` whole numbers, P(x) proportional to exp(−|x|/scale), as int64; 1 ≤ scale ≤ 2⁵²."""
+        return self._draw("laplace", scale, size)
+
+    def _draw(self, law: str, scale: int, size: int) -> np.ndarray:
+        if self._secure and size <= _MOST_FROM_OPENDP:
+            return np.array(_opendp_sampler(law, scale)([0] * size), dtype=np.int64)
+        from fastdp_dask import discrete  # compiles on first use
+
+        sampler = discrete.gaussian if law == "gaussian" else discrete.laplace
+        return sampler(scale, size, self)
+
+
+@lru_cache(maxsize=64)
+def _opendp_sampler(law: str, scale: int) -> Any:
+    import opendp.prelude as dp  # takes as long to load as a small fit takes
+
+    dp.enable_features("contrib")  # samplers that are proved but not yet vetted a second time by that project
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if law == "gaussian":
+        return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=float(scale))
+    return dp.m.make_laplace(domain, dp.l1_distance(T="f64"), scale=float(scale))
+
+
 class NoiseSource:
     """The private noise of one fit: a named stream for each release.
 
     Parameters
     ----------
     random_state : None, int or numpy.random.Generator
-        None: every stream is ChaCha with 20 rounds under its own 256-bit key from the operating system.  An int or a
-        Generator makes the noise reproducible, which is for tests: it warns, since whoever knows the seed can
-        subtract the noise.  An int gives equal noise each time; a Generator gives one number and so advances.
+        None: every stream takes its randomness from the operating system (`NoiseStream`; ChaCha with 20 rounds under
+        its own 256-bit key).  An int or a Generator makes the noise reproducible, which is for tests: it warns, since
+        whoever knows the seed can subtract the noise.  An int gives equal noise each time; a Generator gives one
+        number and so advances.
 
     Notes
     -----
@@ -147,7 +192,7 @@ class NoiseSource:
         """Whether a seed was given, so that the result is not private against whoever knows it."""
         return self._seed is not None
 
-    def stream(self, name: str) -> np.random.Generator:
+    def stream(self, name: str) -> NoiseStream:
         """The generator for the release `name`; call it once for each release."""
         key = secrets.randbits(256) if self._seed is None else derive_key(self._seed, "noise", name)
-        return np.random.Generator(ChaCha(key=key, rounds=20))
+        return NoiseStream(ChaCha(key=key, rounds=20), secure=self._seed is None)

@@ -16,26 +16,29 @@ FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
 FLOORS = [
     {"errors"},
     {"_validate", "compiled"},
+    {"discrete"},
     {"rng", "linalg", "durable", "file_lock"},
     {"privacy", "sketch"},  # pure: arrays in, arrays out
     {"rows"},
     {"mechanisms", "releases", "ledger"},
     {"run_folder", "solvers", "blocked", "data"},
+    {"costs"},
     {"run_protocol"},
     {"fitted"},
-    {"linear_model", "fast_mix", "planning", "noise_curves"},
+    {"linear_model", "bounded_features", "fast_mix", "planning", "noise_curves"},
     {"audit", "jobs"},
     {"commands"},
 ]
-PURE = {"errors", "_validate", "compiled", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}
+PURE = {"errors", "_validate", "compiled", "discrete", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}
 
 # Package -> units that may use it.
 ALLOWED = {
-    "dask": {"blocked", "fitted", "linear_model", "data", "commands"},
+    "dask": {"blocked", "fitted", "linear_model", "data", "costs", "commands"},
     "distributed": {"blocked", "linear_model", "data", "commands"},
     "numba": {"compiled", "sketch", "rows"},
-    "sklearn": {"fitted", "linear_model"},
+    "sklearn": {"bounded_features", "fitted", "linear_model"},
     "randomgen": {"rng"},
+    "opendp": {"rng"},
     "secrets": {"rng"},
     "sqlite3": {"ledger"},
     "pandas": {"data", "commands"},

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastdp_dask.mechanisms import additive
+from fastdp_dask.rng import NoiseStream
 
-def private_deviation(deviation: float, coherence: float, omega: float, tau: float, laplace: float) -> float:
+
+def private_deviation(deviation: float, coherence: float, omega: float, tau: float, noise: NoiseStream) -> float:
     """m̃ = max(0, m + ω Δ (τ − z₁)): with z₁ ~ Laplace(1) at least m, except with probability e^−τ/2.
 
-    m = max_i ‖δ_i‖ (private) has sensitivity Δ (public), so this costs 1/ω of pure epsilon.
+    m = max_i ‖δ_i‖ (private) has sensitivity Δ (public), so this costs 1/ω of pure epsilon.  Δ = 0 stands for m = 0 by
+    case (k2 = N), and 0 is returned.
     """
-    return max(0.0, deviation + omega * coherence * (tau - laplace))
+    if coherence == 0.0:
+        return 0.0
+    return max(0.0, additive.laplace_bound(deviation, coherence, omega, tau, noise, above=True))
 
 
-def private_eigenvalue(eigenvalue: float, m_tilde: float, omega: float, tau: float, laplace: float) -> float:
+def private_eigenvalue(eigenvalue: float, m_tilde: float, omega: float, tau: float, noise: NoiseStream) -> float:
     """λ̃ = max(0, λ − ω (1 + 2 m̃)(τ − z₂)): at most λ, except with probability e^−τ/2.
 
     λ = λ_min(ZᵀZ) (private) has sensitivity 1 + 2m ≤ 1 + 2m̃, so this costs 1/ω of pure epsilon.
     """
-    return max(0.0, eigenvalue - omega * (1.0 + 2.0 * m_tilde) * (tau - laplace))
+    return max(0.0, additive.laplace_bound(eigenvalue, 1.0 + 2.0 * m_tilde, omega, tau, noise, above=False))
 
 
 def added_variance(gamma: float, m_tilde: float, lambda_tilde: float) -> float:

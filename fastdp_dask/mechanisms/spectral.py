@@ -11,6 +11,8 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from fastdp_dask.mechanisms import additive
+from fastdp_dask.rng import NoiseStream
 from fastdp_dask.rows.grid import GRID, deviation_unit
 
 
@@ -19,29 +21,33 @@ def upward_shift(noise_multiplier: float, failure: float) -> float:
     return noise_multiplier * -float(ndtri(failure))
 
 
-def smallest_singular_value(value: float, noise_multiplier: float, failure: float, z: float) -> float:
-    """λ̃ = max(0, s_min(Z) − shift + w z)² ≤ λ_min(ZᵀZ) except with probability `failure`.
+def smallest_singular_value(value: float, noise_multiplier: float, failure: float, noise: NoiseStream) -> float:
+    """λ̃ = max(0, s_min(Z) − shift + w z)² ≤ λ_min(ZᵀZ) except with probability `failure`, z ~ N(0, 1).
 
     Blanking one record changes Z by u xᵀ with ‖u‖ = 1 and ‖x‖ ≤ 1, and |s_min(Z) − s_min(Z')| ≤ ‖Z − Z'‖ ≤ 1 (Weyl):
     the sensitivity is 1 whatever the deviation of the sketch is.
     """
-    shifted = value - upward_shift(noise_multiplier, failure) + noise_multiplier * z
-    return max(0.0, shifted) ** 2
+    tail = upward_shift(1.0, failure)
+    found = additive.gaussian_bound(value, 1.0, noise_multiplier, tail, noise, above=False)
+    return max(0.0, found) ** 2
 
 
-def smallest_eigenvalue(value: float, m_bound: float, noise_multiplier: float, failure: float, z: float) -> float:
-    """λ̃ = max(0, λ − (1 + 2 m̄)(shift − w z)) ≤ λ except with probability `failure`.
+def smallest_eigenvalue(
+    value: float, m_bound: float, noise_multiplier: float, failure: float, noise: NoiseStream
+) -> float:
+    """λ̃ = max(0, λ − (1 + 2 m̄)(shift − w z)) ≤ λ except with probability `failure`, z ~ N(0, 1).
 
     λ = λ_min(ZᵀZ) has sensitivity 1 + 2m ≤ 1 + 2 m̄ (FM, Lemma 4): better than s_min(Z) once sqrt(λ) > m̄ + 1/2, as
     without an SRHT (m = 0).
     """
-    shift = upward_shift(noise_multiplier, failure)
-    return max(0.0, value - (1.0 + 2.0 * m_bound) * (shift - noise_multiplier * z))
+    sensitivity, tail = 1.0 + 2.0 * m_bound, upward_shift(1.0, failure)
+    return max(0.0, additive.gaussian_bound(value, sensitivity, noise_multiplier, tail, noise, above=False))
 
 
-def deviation(value: float, coherence: float, noise_multiplier: float, failure: float, z: float) -> float:
-    """m̃ = max(0, m + Δ (shift + w z)) ≥ m except with probability `failure`; m has sensitivity Δ, public."""
-    return max(0.0, value + coherence * (upward_shift(noise_multiplier, failure) + noise_multiplier * z))
+def deviation(value: float, coherence: float, noise_multiplier: float, failure: float, noise: NoiseStream) -> float:
+    """m̃ = max(0, m + Δ (shift − w z)) ≥ m except with probability `failure`; m has sensitivity Δ, public."""
+    tail = upward_shift(1.0, failure)
+    return max(0.0, additive.gaussian_bound(value, coherence, noise_multiplier, tail, noise, above=True))
 
 
 def deviation_sensitivity(coherence: float, n_rows: int, sketch_size: int, columns: int) -> float:

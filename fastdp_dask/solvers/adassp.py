@@ -13,6 +13,7 @@ from fastdp_dask.linalg import bounded, smallest_eigenvalue
 from fastdp_dask.mechanisms import additive
 from fastdp_dask.privacy import GaussianEvent
 from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rows.grid import GRID, gram_shift, residual_grid
 from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
 
@@ -118,7 +119,7 @@ def solve(
         gram, moment = rows.gram(plan.clip)
         releases.once("lambda_tilde", _eigenvalue, noise, gram, plan)
         releases.once("gram", partial(_gram, gram=gram, plan=plan), noise)
-        releases.once("moment", lambda z: additive.gaussian(moment, plan.moment_noise, z), noise)
+        releases.once("moment", partial(_moment, moment=moment, plan=plan), noise)
     found = float(releases.stored("lambda_tilde"))
     added = max(0.0, plan.ridge - found)
     theta = _solve(releases.stored("gram") + added * np.eye(plan.n_columns), releases.stored("moment"))
@@ -126,13 +127,21 @@ def solve(
     return Solution(theta, spent, plan.delta, {"lambda_tilde": found, "ridge": added}, theta[None, :])
 
 
-def _eigenvalue(z: np.random.Generator, gram: np.ndarray, plan: AdaSSPPlan) -> float:
-    noisy = smallest_eigenvalue(gram) + plan.eigenvalue_noise * z.standard_normal()
-    return max(0.0, noisy - plan.eigenvalue_shift)
+def _eigenvalue(z: rng.NoiseStream, gram: np.ndarray, plan: AdaSSPPlan) -> float:
+    value, w = smallest_eigenvalue(gram), plan.eigenvalue_noise
+    return max(0.0, additive.gaussian_bound(value, 1.0, w, plan.eigenvalue_shift / w, z, above=False))
 
 
-def _gram(z: np.random.Generator, gram: np.ndarray, plan: AdaSSPPlan) -> np.ndarray:
-    return additive.symmetric_gaussian(gram, plan.gram_noise, plan.off_diagonal_noise, z)
+def _gram(z: rng.NoiseStream, gram: np.ndarray, plan: AdaSSPPlan) -> np.ndarray:
+    n = plan.n_samples
+    step = (2.0 ** gram_shift(n) / GRID) ** 2
+    return additive.symmetric_gaussian(gram, plan.gram_noise, plan.off_diagonal_noise, z, step=step, largest=n)
+
+
+def _moment(z: rng.NoiseStream, moment: np.ndarray, plan: AdaSSPPlan) -> np.ndarray:
+    n = plan.n_samples
+    step = 1.0 / (GRID * residual_grid(n, plan.clip))
+    return additive.gaussian(moment, plan.moment_noise, z, step=step, largest=n)
 
 
 def _solve(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -157,13 +157,13 @@ def _release_sketches(
     release_gradient("gradient_0", first_gradient, plan, noise, releases)
 
 
-def _m_tilde(z: np.random.Generator, deviation: float, coherence: float, plan: PaperPlan) -> float:
-    return fast_mixing.private_deviation(deviation, coherence, plan.omega, plan.tau, z.laplace())
+def _m_tilde(z: rng.NoiseStream, deviation: float, coherence: float, plan: PaperPlan) -> float:
+    return fast_mixing.private_deviation(deviation, coherence, plan.omega, plan.tau, z)
 
 
-def _lambda_tilde(z: np.random.Generator, Z: np.ndarray, m_tilde: float, plan: PaperPlan) -> float:
+def _lambda_tilde(z: rng.NoiseStream, Z: np.ndarray, m_tilde: float, plan: PaperPlan) -> float:
     value = smallest_eigenvalue(gram_of(Z, 1.0))
-    return fast_mixing.private_eigenvalue(value, m_tilde, plan.omega, plan.tau, z.laplace())
+    return fast_mixing.private_eigenvalue(value, m_tilde, plan.omega, plan.tau, z)
 
 
 def _mixed_gram(z: np.random.Generator, Z: np.ndarray, added: float, k1: int) -> np.ndarray:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from fastdp_dask import rng
 from fastdp_dask.linalg import gram_of
 from fastdp_dask.mechanisms import fast_mixing, spectral
@@ -49,7 +47,7 @@ def solve(
     return least_squares(plan, releases)
 
 
-def _deviation(z: np.random.Generator, value: float, sensitivity: float, plan: MixingPlan) -> float:
+def _deviation(z: rng.NoiseStream, value: float, sensitivity: float, plan: MixingPlan) -> float:
     if plan.preset == "tight":
-        return spectral.deviation(value, sensitivity, plan.deviation_noise, plan.estimate_failure, z.standard_normal())
-    return fast_mixing.private_deviation(value, sensitivity, plan.omega, plan.tau, z.laplace())
+        return spectral.deviation(value, sensitivity, plan.deviation_noise, plan.estimate_failure, z)
+    return fast_mixing.private_deviation(value, sensitivity, plan.omega, plan.tau, z)

@@ -161,8 +161,8 @@ def _iterate(rows: RowOperator, plan: IHMPlan, noise: rng.NoiseSource, releases:
     return Solution(theta, spent, plan.delta, released, np.array(iterates))
 
 
-def _eigenvalue(z: np.random.Generator, gram: np.ndarray, plan: IHMPlan) -> float:
-    return fast_mixing.private_eigenvalue(smallest_eigenvalue(gram), 0.0, plan.omega, plan.tau, z.laplace())
+def _eigenvalue(z: rng.NoiseStream, gram: np.ndarray, plan: IHMPlan) -> float:
+    return fast_mixing.private_eigenvalue(smallest_eigenvalue(gram), 0.0, plan.omega, plan.tau, z)
 
 
 def _hessian(z: np.random.Generator, scale: np.ndarray, k1: int) -> np.ndarray:

@@ -58,15 +58,15 @@ def least_squares(plan: MixingPlan, releases: ReleaseLog) -> Solution:
     return Solution(theta, spent, plan.delta, released, theta[None, :])
 
 
-def _estimate(z: np.random.Generator, gram: np.ndarray, m_tilde: float, plan: MixingPlan) -> float:
+def _estimate(z: rng.NoiseStream, gram: np.ndarray, m_tilde: float, plan: MixingPlan) -> float:
     if plan.omega:
-        return fast_mixing.private_eigenvalue(smallest_eigenvalue(gram), m_tilde, plan.omega, plan.tau, z.laplace())
+        return fast_mixing.private_eigenvalue(smallest_eigenvalue(gram), m_tilde, plan.omega, plan.tau, z)
     noise, failure = plan.eigenvalue_noise, plan.estimate_failure
     if plan.eigenvalue_kind == "eigenvalue":
         value = smallest_eigenvalue(gram)
         m_bound = m_tilde if plan.route == "private" else plan.m_bound
-        return spectral.smallest_eigenvalue(value, m_bound, noise, failure, z.standard_normal())
-    return spectral.smallest_singular_value(spectral.singular_value_of(gram), noise, failure, z.standard_normal())
+        return spectral.smallest_eigenvalue(value, m_bound, noise, failure, z)
+    return spectral.smallest_singular_value(spectral.singular_value_of(gram), noise, failure, z)
 
 
 def _moments(z: np.random.Generator, scale: np.ndarray, plan: MixingPlan) -> np.ndarray:

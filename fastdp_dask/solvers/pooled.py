@@ -115,12 +115,12 @@ def _stepper(
     return lambda t, gradient, theta: c * solve_psd(hessians[min(t, len(hessians) - 1)], gradient - pull * theta)
 
 
-def _deviation(z: np.random.Generator, value: float, coherence: float, plan: PooledPlan) -> float:
-    return spectral.deviation(value, coherence, plan.deviation_noise, plan.estimate_failure, z.standard_normal())
+def _deviation(z: rng.NoiseStream, value: float, coherence: float, plan: PooledPlan) -> float:
+    return spectral.deviation(value, coherence, plan.deviation_noise, plan.estimate_failure, z)
 
 
-def _eigenvalue(z: np.random.Generator, gram: np.ndarray, m_bound: float, plan: PooledPlan) -> float:
+def _eigenvalue(z: rng.NoiseStream, gram: np.ndarray, m_bound: float, plan: PooledPlan) -> float:
     noise, failure = plan.eigenvalue_noise, plan.estimate_failure
     if plan.eigenvalue_kind == "eigenvalue":
-        return spectral.smallest_eigenvalue(smallest_eigenvalue(gram), m_bound, noise, failure, z.standard_normal())
-    return spectral.smallest_singular_value(spectral.singular_value_of(gram), noise, failure, z.standard_normal())
+        return spectral.smallest_eigenvalue(smallest_eigenvalue(gram), m_bound, noise, failure, z)
+    return spectral.smallest_singular_value(spectral.singular_value_of(gram), noise, failure, z)

@@ -77,10 +77,20 @@ def test_without_a_sketch_the_eigenvalue_moves_by_at_most_one() -> None:
     assert 0.99 < worst <= 1 + 1e-12
 
 
+class Drawn:
+    """A stream whose normal numbers are z."""
+
+    def __init__(self, z: float) -> None:
+        self._z = z
+
+    def discrete_gaussian(self, scale: int, size: int) -> np.ndarray:
+        return np.full(size, round(self._z * scale))
+
+
 @pytest.mark.parametrize("failure", [0.3, 0.05])
 def test_each_estimate_is_on_its_safe_side_as_often_as_it_says(failure: float) -> None:
     """Wrong side exactly with the stated probability (unclamped): a two-sided binomial test, false alarm 1e-6."""
-    z = np.random.default_rng(9).standard_normal(DRAWS)
+    z = [Drawn(x) for x in np.random.default_rng(9).standard_normal(DRAWS)]
     value, w = 50.0, 3.0
     wrong = {
         "eigenvalue": [spectral.smallest_eigenvalue(value, 0.7, w, failure, x) > value for x in z],
@@ -105,7 +115,7 @@ def test_the_chain_of_private_estimates_leaves_the_floor() -> None:
         for value in (0.0, gamma * (1 + 2 * m), 1e4):
             z1, z2 = generator.standard_normal((2, DRAWS))
             below = 0
-            for a, b in zip(z1, z2, strict=True):
+            for a, b in zip(map(Drawn, z1), map(Drawn, z2), strict=True):
                 bound = spectral.deviation(m, 0.3, w, failure, a)
                 found = spectral.smallest_eigenvalue(value, bound, w, failure, b)
                 below += value + max(0.0, gamma * (1 + 2 * bound) - found) < gamma * (1 + 2 * m) * (1 - 1e-12)

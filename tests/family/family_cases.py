@@ -66,8 +66,10 @@ class NoNoise:
     def standard_normal(self, shape: Any = None) -> Any:
         return 0.0 if shape is None else np.zeros(shape)
 
-    def laplace(self) -> float:
-        return 0.0
+    def discrete_gaussian(self, scale: int, size: int) -> np.ndarray:
+        return np.zeros(size, dtype=np.int64)
+
+    discrete_laplace = discrete_gaussian
 
     def chisquare(self, degrees: np.ndarray) -> np.ndarray:
         return np.full(np.shape(degrees), float(np.max(degrees)))  # so that W = K·Σ exactly

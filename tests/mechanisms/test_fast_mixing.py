@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,8 +64,8 @@ def test_noise_on_the_deviation() -> None:
 
 def test_noise_on_the_eigenvalue() -> None:
     Z, m_tilde = np.diag([3e4, 2e4, 1e4]), 5.0  # so large that the floor at 0 is never met
-    draws = [noise.stream("lambda_tilde_0").laplace() for noise in noises()]
-    sample = [fast_mixing.private_eigenvalue(1e8, m_tilde, PLAN.omega, PLAN.tau, z) for z in draws]
+    streams = [noise.stream("lambda_tilde_0") for noise in noises()]
+    sample = [fast_mixing.private_eigenvalue(1e8, m_tilde, PLAN.omega, PLAN.tau, z) for z in streams]
     scale = PLAN.omega * (1 + 2 * m_tilde)
     assert_law((np.array(sample) - 1e8 + scale * PLAN.tau) / scale, stats.laplace.cdf)
     # The solver releases the same numbers; a few are enough, since each one counts threads anew.
@@ -111,19 +112,33 @@ def test_slabs_make_no_difference_to_the_covariance() -> None:
     assert_law(release[:, 0] / math.sqrt(300), stats.norm.cdf)
 
 
+class Drawn:
+    """A stream whose Laplace numbers are z."""
+
+    def __init__(self, z: float) -> None:
+        self._z = z
+
+    def discrete_laplace(self, scale: int, size: int) -> np.ndarray:
+        return np.full(size, math.ceil(self._z * scale))
+
+
 @given(
     st.floats(0, 1e6),
-    st.floats(0, 1),
+    st.just(0.0) | st.floats(1e-6, 1),
     st.floats(0.1, 100),
     st.floats(1, 50),
     st.floats(-60, 60),
     st.floats(4, 1e4),
 )
 def test_formulas(m: float, coherence: float, omega: float, tau: float, z: float, gamma: float) -> None:
-    m_tilde = fast_mixing.private_deviation(m, coherence, omega, tau, z)
-    assert m_tilde == max(0.0, m + omega * coherence * (tau - z))
-    lambda_tilde = fast_mixing.private_eigenvalue(m, m_tilde, omega, tau, z)
-    assert lambda_tilde == max(0.0, m - omega * (1 + 2 * m_tilde) * (tau - z))
+    m = m if coherence else 0.0  # no coherence, no deviation
+    noise: Any = Drawn(z)
+    m_tilde = fast_mixing.private_deviation(m, coherence, omega, tau, noise)
+    close = {"rel": 1e-10, "abs": 1e-10 * omega * (abs(tau) + abs(z))}
+    assert m_tilde == pytest.approx(max(0.0, m + omega * coherence * (tau - z)), **close)
+    lambda_tilde = fast_mixing.private_eigenvalue(m, m_tilde, omega, tau, noise)
+    close["abs"] *= 1 + 2 * m_tilde
+    assert lambda_tilde == pytest.approx(max(0.0, m - omega * (1 + 2 * m_tilde) * (tau - z)), **close)
     added = fast_mixing.added_variance(gamma, m_tilde, lambda_tilde)
     assert added == max(0.0, gamma * (1 + 2 * m_tilde) - lambda_tilde)
     if z <= tau:  # both estimates on their safe side: the floor that the accounting needs holds

@@ -15,6 +15,7 @@ from naive import DenseRows, coherence, deviation
 from fastdp_dask import SRHT, PrivacyLeakWarning, privacy, rng
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.errors import ArgumentError
+from fastdp_dask.mechanisms.fast_mixing import private_deviation
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.scaling import declare
 from fastdp_dask.solvers import fast_ihm_paper
@@ -106,11 +107,12 @@ def test_each_round_has_its_own_sketch_and_its_own_releases() -> None:
     assert added > 0
     for t, sketch in enumerate(sketches):
         Z = sketch.to_dense() @ rows.rows
-        z = noise.stream(f"m_tilde_{t}").laplace()
-        shift = float(log.stored(f"m_tilde_{t}")) - deviation(sketch, rows.rows)
-        # Δ, with 2^-20 for the rounding of the deviation: never less.
-        used = shift / (plan.omega * (plan.tau - z))
-        assert coherence(sketch) < used < coherence(sketch) + 2.0**-19
+        # Δ, with 2^-20 for the rounding of the deviation.
+        sensitivity = coherence(sketch) + 2.0**-20
+        expected = private_deviation(
+            deviation(sketch, rows.rows), sensitivity, plan.omega, plan.tau, noise.stream(f"m_tilde_{t}")
+        )
+        assert float(log.stored(f"m_tilde_{t}")) == pytest.approx(expected, rel=1e-9)
         covariance = Z.T @ Z + added * np.eye(4)
         # k1 rows: the relative spread of an entry is below sqrt(2/40,000) = 0.0071; six of them.
         scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
@@ -175,7 +177,7 @@ def test_coarsened_sums_are_covered(monkeypatch: pytest.MonkeyPatch, k2: int) ->
         monkeypatch.setattr(f"{place}.deviation_unit", lambda n, k: unit)
     seen: list[tuple[float, float]] = []
 
-    def watched(deviation: float, coherence: float, *rest: float) -> float:
+    def watched(deviation: float, coherence: float, *rest: Any) -> float:
         seen.append((deviation, coherence))
         return 0.0
 
