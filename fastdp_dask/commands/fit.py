@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,15 +11,17 @@ import typer
 
 from fastdp_dask import LinearRegression
 from fastdp_dask.blocked.progress import PassProgress, PassReport
-from fastdp_dask.commands import encryption, tables
+from fastdp_dask.commands import encryption, storage, tables
 from fastdp_dask.commands.stopping import Stoppable
 from fastdp_dask.commands.workers import WAIT_SECONDS, connected, local_workers
 from fastdp_dask.data import Declaration, open_store, read_declaration
+from fastdp_dask.data.location import located
+from fastdp_dask.durable import local_path
 from fastdp_dask.errors import ArgumentError, BoundsError
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Store written by fastdp ingest.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Store written by fastdp ingest, or its URL.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget, > 0.")],
     delta: Annotated[float, typer.Option(help="0 < delta < 1, well below 1/n; for example 1/n^2.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder: plan, releases, model.json.")],
@@ -52,13 +55,16 @@ def fit(
     allow_missing_chunks: Annotated[
         bool, typer.Option("--allow-missing-chunks", help="Take absent chunks as blank records.")
     ] = False,
+    storage_option: storage.StorageOptions = None,
 ) -> None:
     """Fit a private linear regression on a store.
 
     Bounds and groups are those declared in the store. On SIGTERM or SIGUSR1, at any time, the fit keeps what it has
     released and exits with 75; the same command then continues it, with the same budget.
     """
-    if out.resolve().is_relative_to(data.resolve()):
+    out, options = local_path("--out", out), storage.options(storage_option)
+    store = located("DATA", data, options).local
+    if store is not None and out.resolve().is_relative_to(store):
         raise ArgumentError(
             f"--out must be a folder outside of DATA, got {out}: ingesting anew would remove it, with releases that "
             "were paid for. Choose another folder."
@@ -75,7 +81,7 @@ def fit(
     )
     with Stoppable(PassReport(), stopped) as progress:
         fit_store(
-            data, out, progress, computing, allow_missing_chunks=allow_missing_chunks,
+            data, out, progress, computing, allow_missing_chunks=allow_missing_chunks, storage_options=options,
             epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
             public_seed=public_seed, random_state=random_state, ledger=ledger,
         )  # fmt: skip
@@ -90,6 +96,7 @@ def fit_store(
     bounds: str | Path | None = None,
     target: str | None = None,
     allow_missing_chunks: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
     """Open a store, fit it into the run folder `out` within the context `workers`, and show the result.
@@ -97,7 +104,9 @@ def fit_store(
     Parameters
     ----------
     data, out
-        The store and the run folder.
+        The store, a path or a URL, and the run folder.
+    storage_options : mapping, optional
+        Of `open_store`.
     progress : PassProgress
     workers : context manager
         Entered once the store is known to be whole: what makes a `distributed.Client` the active one.
@@ -108,7 +117,7 @@ def fit_store(
     **options
         Of `LinearRegression`.
     """
-    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
+    store = open_store(data, allow_missing_chunks=allow_missing_chunks, storage_options=storage_options)
     declaration = _declared(store.declaration, bounds, target)
     model = LinearRegression(run_dir=out, **options, **declaration.estimator_arguments())
     names = declaration.feature_names

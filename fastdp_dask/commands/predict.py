@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,40 +14,66 @@ import numpy as np
 import typer
 
 from fastdp_dask import LinearRegression
+from fastdp_dask.blocked.progress import silent
+from fastdp_dask.commands import storage
+from fastdp_dask.commands.stopping import Stoppable
 from fastdp_dask.data import open_store
-from fastdp_dask.errors import ArgumentError, DataShapeError
+from fastdp_dask.durable import local_path
+from fastdp_dask.errors import ArgumentError, DataShapeError, FastDPError, StoreError
 
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="Run folder of a finished fit.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Store with the same features.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Store with the same features, or its URL.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="New file: .npy, .csv or .zarr.")],
     allow_missing_chunks: Annotated[
         bool, typer.Option("--allow-missing-chunks", help="Predict NaN for absent chunks.")
     ] = False,
+    storage_option: storage.StorageOptions = None,
 ) -> None:
     """Predict the target for every row of a store.
 
     The model is private; its predictions are functions of the rows given here, so protect them like those.
     One line for each row of the store, in its order; a row with a missing feature gets nan.
     """
+    out = local_path("--out", out)
+    options = storage.options(storage_option)
     write = _writers().get(out.suffix.lower())
     if write is None:
         raise ArgumentError(f"--out must end in .npy, .csv or .zarr, got {out.name}. Choose one of them.")
     if out.exists():
         raise ArgumentError(f"--out must be a new file, got {out}, which exists. Choose another name or remove it.")
     model = LinearRegression.from_run(run)
-    store = open_store(data, allow_missing_chunks=allow_missing_chunks)
-    _check_names(getattr(model, "feature_names_in_", None), store.declaration.feature_names)
-    predicted = model.predict(store.X)
     partial = out.with_name(f".{out.name}.part")
-    _remove(partial)
-    try:
-        write(predicted, partial, store.declaration.target)
-        os.replace(partial, out)
-    finally:
+    with Stoppable(silent, f"stopped on request; nothing of {out} is left. Run the same command again."):
+        store = open_store(data, allow_missing_chunks=allow_missing_chunks, storage_options=options)
+        _check_names(getattr(model, "feature_names_in_", None), store.declaration.feature_names)
+        predicted = model.predict(store.X)
         _remove(partial)
+        try:
+            with _named(out):
+                write(predicted, partial, store.declaration.target)
+                os.replace(partial, out)
+        finally:
+            _remove(partial)
     print(f"{out}: {store.n_rows:,} predictions of {store.declaration.target}")
+
+
+@contextmanager
+def _named(out: Path) -> Iterator[None]:
+    """An error of the disk that is written to says which file it was."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FastDPError):
+            raise
+        kind = os.strerror(error.errno) if error.errno is not None else type(error).__name__
+    else:
+        return
+    raise StoreError(
+        f"--out {out} cannot be written ({kind}): nothing of it is left. Free space, change the permissions or choose "
+        "another place, then run again."
+    )
 
 
 def _check_names(fitted: Any, given: Any) -> None:
@@ -72,12 +99,11 @@ def _private(path: Path) -> None:
 
 def _write_npy(predicted: Any, path: Path, target: str) -> None:
     _private(path)
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=predicted.shape)
-    start = 0
-    for block in _blocks(predicted):
-        out[start : start + block.size] = block
-        start += block.size
-    out.flush()
+    with path.open("wb") as stream:  # not mapped into memory: there a full disk is a bus error
+        header = {"descr": "<f8", "fortran_order": False, "shape": predicted.shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for block in _blocks(predicted):
+            stream.write(block.astype("<f8").tobytes())
 
 
 def _write_csv(predicted: Any, path: Path, target: str) -> None:
