@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastdp_dask import privacy
+    from fastdp_dask.bounded_features import BoundedFeatures
     from fastdp_dask.errors import BudgetError, FastDPError, PrivacyLeakWarning
     from fastdp_dask.fast_mix import FastMixRelease, fastmix
     from fastdp_dask.ledger import Ledger
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SRHT",
+    "BoundedFeatures",
     "BudgetError",
     "FastDPError",
     "FastMixRelease",
@@ -32,6 +34,7 @@ __all__ = [
 # Loaded at first use: scikit-learn takes a second to import and tens of megabytes, which workers never need.
 _HOMES = {
     "SRHT": "sketch.srht",
+    "BoundedFeatures": "bounded_features",
     "BudgetError": "errors",
     "FastDPError": "errors",
     "FastMixRelease": "fast_mix",

@@ -33,7 +33,7 @@ PURE = {"errors", "_validate", "compiled", "discrete", "rng", "linalg", "privacy
 
 # Package -> units that may use it.
 ALLOWED = {
-    "dask": {"blocked", "fitted", "linear_model", "data", "costs", "commands"},
+    "dask": {"blocked", "bounded_features", "fitted", "linear_model", "data", "costs", "commands"},
     "distributed": {"blocked", "linear_model", "data", "commands"},
     "numba": {"compiled", "sketch", "rows"},
     "sklearn": {"bounded_features", "fitted", "linear_model"},
