@@ -33,7 +33,8 @@ def script(job: Job, python: str) -> str:
     kept = [option for option in wanted if option and not any(skip in option for skip in pbs.skip_directives)]
     if "select=" in given:
         kept = [option for option in kept if "select=" not in option]
-    again = f'qsub -v "FASTDP_RESTARTS=$((restarts + 1))" {shlex.quote(files.script)}'
+    named = "".join(f"${{{name}+,{name}}}" for name in pbs.environment)  # each that is set
+    again = f'qsub -v "FASTDP_RESTARTS=$((restarts + 1)){named}" {shlex.quote(files.script)}'
     lines = [
         "#!/bin/bash",
         *(f"#PBS {option}" for option in (*kept, *pbs.directives)),

@@ -59,8 +59,9 @@ def cluster_options(job: Job, kind: str, python: str) -> dict[str, Any]:
             "job_directives_skip": [*slurm.skipped(job.slurm)],
         }  # fmt: skip
     assert job.pbs is not None
-    extra = ["-r n", "-j oe", *job.pbs.directives]
     skip = [*job.pbs.skip_directives]
+    own = ["-r n", "-j oe", "-V"]  # the driver's environment holds what the job file names, and no more
+    extra = [line for line in own if not any(each in line for each in skip)] + [*job.pbs.directives]
     if any("select=" in line for line in job.pbs.directives):
         skip.append("select=")
     return {**common, "queue": job.pbs.queue, "job_extra_directives": extra, "job_directives_skip": skip}
