@@ -203,6 +203,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         facts = {
             "scaling": scaling.to_dict(), "feature_names": names, "source": source,
         }  # fmt: skip
+        _logger.info("%s", plan.describe())
         with run_protocol.begun(
             self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
         ) as run:
