@@ -10,13 +10,16 @@ import typer
 
 from fastdp_dask import data
 from fastdp_dask.blocked.progress import silent
-from fastdp_dask.commands import outcome
+from fastdp_dask.commands import outcome, storage
 from fastdp_dask.commands.stopping import Stoppable
 
 
 def ingest(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="CSV, Parquet, Arrow, HDF5 file, Zarr group, folder or glob.")],
-    dest: Annotated[Path, typer.Argument(metavar="DEST", help="The new store, a Zarr group.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="CSV, Parquet, Arrow or HDF5 file, Zarr group, folder, glob, or a URL."),
+    ],
+    dest: Annotated[str, typer.Argument(metavar="DEST", help="The new store, a Zarr group, or its URL.")],
     target: Annotated[str, typer.Option(help="Column that becomes y.")],
     bounds: Annotated[
         Path,
@@ -26,6 +29,7 @@ def ingest(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     chunk_rows: Annotated[int, typer.Option(help="Rows in a chunk, a power of two.")] = 65536,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing store.")] = False,
+    storage_option: storage.StorageOptions = None,
 ) -> None:
     """Convert a table to a store, in constant memory; interrupted, the same command goes on.
 
@@ -37,7 +41,7 @@ def ingest(
     with Stoppable(silent, stopped):
         report = data.ingest(
             source, dest, target=target, features=wanted, bounds=bounds, dtype=dtype, chunk_rows=chunk_rows,
-            overwrite=overwrite, progress=_RowLines(),
+            overwrite=overwrite, progress=_RowLines(), storage_options=storage.options(storage_option),
         )  # fmt: skip
     print(
         f"{report.path}: {report.rows:,} rows x {report.columns} features in {report.chunks} "

@@ -19,10 +19,11 @@ from fastdp_dask.data.readers import (
     quietly,
     read_once,
 )
+from fastdp_dask.data.remote import File, opened
 from fastdp_dask.errors import DataTypeError
 
 
-def read_parquet(files: Sequence[Path], columns: Columns, skip: int = 0) -> tuple[Iterator[Batch], int]:
+def read_parquet(files: Sequence[File], columns: Columns, skip: int = 0) -> tuple[Iterator[Batch], int]:
     """Return batches of Parquet files after `skip` rows, and the number of all rows; all schemas are checked first."""
     lengths = []
     for file in files:
@@ -32,20 +33,20 @@ def read_parquet(files: Sequence[Path], columns: Columns, skip: int = 0) -> tupl
     return _parquet_batches(files, lengths, columns, skip), sum(map(sum, lengths))
 
 
-def parquet_groups(file: Path) -> tuple[Any, list[int]]:
+def parquet_groups(file: File) -> tuple[Any, list[int]]:
     """Schema of a Parquet file, and the rows of each of its row groups; from its footer, public."""
     import pyarrow.parquet as pq
 
-    (head,) = quietly(file, partial(read_once, pq.read_metadata, file))
+    (head,) = quietly(file, partial(read_once, lambda path: pq.read_metadata(opened(path)), file))
     return head.schema.to_arrow_schema(), [head.row_group(k).num_rows for k in range(head.num_row_groups)]
 
 
-def parquet_rows(file: Path, groups: Sequence[int], columns: Columns) -> Batch:
+def parquet_rows(file: File, groups: Sequence[int], columns: Columns) -> Batch:
     """Return the rows of some row groups as one batch."""
     import pyarrow.parquet as pq
 
-    def read(path: Path) -> Any:
-        with pq.ParquetFile(path) as table:
+    def read(path: File) -> Any:
+        with pq.ParquetFile(opened(path)) as table:
             return table.read_row_groups(list(groups), columns=list(columns.names), use_threads=False)
 
     (table,) = quietly(file, partial(read_once, read, file))
@@ -53,7 +54,7 @@ def parquet_rows(file: Path, groups: Sequence[int], columns: Columns) -> Batch:
 
 
 def _parquet_batches(
-    files: Sequence[Path], lengths: Sequence[Sequence[int]], columns: Columns, skip: int
+    files: Sequence[File], lengths: Sequence[Sequence[int]], columns: Columns, skip: int
 ) -> Iterator[Batch]:
     import pyarrow.parquet as pq
 
@@ -65,8 +66,8 @@ def _parquet_batches(
         if first == len(rows):
             continue
 
-        def batches(file: Path = file, wanted: Sequence[int] = range(first, len(rows))) -> Iterator[Any]:
-            with pq.ParquetFile(file) as table:
+        def batches(file: File = file, wanted: Sequence[int] = range(first, len(rows))) -> Iterator[Any]:
+            with pq.ParquetFile(opened(file)) as table:
                 yield from table.iter_batches(columns.batch_rows, row_groups=list(wanted), columns=list(columns.names))
 
         yield from _after(skip, quietly(file, batches), columns)
@@ -81,7 +82,7 @@ def _after(skip: int, batches: Iterator[Any], columns: Columns) -> Iterator[Batc
         skip = max(0, skip - batch.num_rows)
 
 
-def read_arrow(files: Sequence[Path], columns: Columns, skip: int = 0) -> Iterator[Batch]:
+def read_arrow(files: Sequence[File], columns: Columns, skip: int = 0) -> Iterator[Batch]:
     """Yield batches of Arrow files (Feather version 2, or a stream) after `skip` rows; schemas are checked first."""
     for file in files:
         (schema,) = quietly(file, partial(read_once, lambda path: _open_arrow(path)[0], file))
@@ -89,11 +90,11 @@ def read_arrow(files: Sequence[Path], columns: Columns, skip: int = 0) -> Iterat
     return _after(skip, _record_batches(files, columns), columns)
 
 
-def _open_arrow(file: Path) -> tuple[Any, Iterator[Any]]:
-    """Schema and record batches of a file, mapped into memory."""
+def _open_arrow(file: File) -> tuple[Any, Iterator[Any]]:
+    """Schema and record batches of a file, mapped into memory if it is on this machine."""
     import pyarrow as pa
 
-    mapped = pa.memory_map(str(file))
+    mapped = pa.memory_map(str(file)) if isinstance(file, Path) else pa.PythonFile(file.open(), "r")
     try:
         reader = pa.ipc.open_file(mapped)
     except pa.ArrowInvalid:
@@ -103,10 +104,10 @@ def _open_arrow(file: Path) -> tuple[Any, Iterator[Any]]:
     return reader.schema, (reader.get_batch(k) for k in range(reader.num_record_batches))
 
 
-def _record_batches(files: Sequence[Path], columns: Columns) -> Iterator[Any]:
+def _record_batches(files: Sequence[File], columns: Columns) -> Iterator[Any]:
     for file in files:
 
-        def batches(file: Path = file) -> Iterator[Any]:
+        def batches(file: File = file) -> Iterator[Any]:
             for record_batch in _open_arrow(file)[1]:
                 for start in range(0, record_batch.num_rows, columns.batch_rows):
                     yield record_batch.slice(start, columns.batch_rows)
@@ -149,7 +150,7 @@ def _dictionary_values(dictionary: Any) -> list[Any]:
     return [None if value is None else value.decode(errors="replace") for value in raw.to_pylist()]
 
 
-def check_schema(file: Path, schema: Any, columns: Columns) -> None:
+def check_schema(file: File, schema: Any, columns: Columns) -> None:
     """Refuse a file whose columns are absent or of a type that cannot be read as declared."""
     import pyarrow as pa
 

@@ -108,8 +108,9 @@ def write_flights(folder: str | Path, *, overwrite: bool = False) -> tuple[Path,
     paths = []
     for name, rows in (("train.zarr", train), ("test.zarr", test)):
         blocks = _blocks(frame.iloc[rows])
-        path = Path(folder) / name
-        paths.append(write_store(path, blocks, FLIGHTS_DECLARATION, len(rows), overwrite=overwrite))
+        path = (Path(folder) / name).resolve()
+        write_store(path, blocks, FLIGHTS_DECLARATION, len(rows), overwrite=overwrite)
+        paths.append(path)
     return paths[0], paths[1]
 
 

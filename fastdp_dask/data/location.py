@@ -65,18 +65,6 @@ class Location:
         return self.local or self.url
 
     @property
-    def files(self) -> Any:
-        """The fsspec file system of a URL."""
-        import fsspec  # what zarr reads URLs with
-
-        return fsspec.filesystem(self.url.partition("://")[0], **self.options)
-
-    @property
-    def key(self) -> str:
-        """The URL as its file system names it."""
-        return str(self.files._strip_protocol(self.url)) if self.local is None else self.url
-
-    @property
     def zarr_options(self) -> dict[str, Any] | None:
         """What `zarr.open_group` takes as `storage_options` beside `url`."""
         return dict(self.options) or None
@@ -108,7 +96,7 @@ class Location:
         if self.local is not None:
             held = [path for path in sorted(self.local.glob("*")) if path.is_file()]
             return repr([(path.stat().st_mtime_ns, path.stat().st_ino) for path in held])
-        return str(self._asked(lambda files, key: files.ukey(f"{key}/zarr.json")))
+        return Location(f"{self.url}/zarr.json", self.options).mark()
 
     def remove(self) -> None:
         """Remove everything below, if anything is there."""
@@ -117,18 +105,47 @@ class Location:
         else:
             self._asked(lambda files, key: files.rm(key, recursive=True))
 
+    def find(self, *suffixes: str) -> list[Location]:
+        """The file of this URL, those that it matches with a ``*``, or those below it that end so."""
+
+        def found(files: Any, key: str) -> list[str]:
+            if "*" in key:
+                return [name for name in files.glob(key) if files.isfile(name)]
+            if files.isfile(key):
+                return [key]
+            return [name for name in files.find(key) if name.lower().endswith(suffixes)]
+
+        protocol = self.url.partition("://")[0]
+        return [Location(f"{protocol}://{name}", self.options) for name in self._asked(found)]
+
+    def opened(self) -> Any:
+        """The file of this URL, open for reading."""
+        return self._asked(lambda files, key: files.open(key, "rb"))
+
+    def mark(self) -> str:
+        """A text that changes when the file of this URL does."""
+        return str(self._asked(lambda files, key: files.ukey(key)))
+
     def _asked(self, ask: Callable[[Any, str], Result]) -> Result:
         """Ask the file system; its errors may quote credentials or signed addresses, so that only a kind is shown."""
+        from fsspec.core import url_to_fs  # what zarr reads URLs with
+
         try:
-            files = self.files
+            files, key = url_to_fs(self.url, **self.options)
             files.invalidate_cache()  # listings are cached for the process, whoever changes them elsewhere
-            return ask(files, self.key)
+            return ask(files, key)
         except Exception as error:
             kind = type(error).__name__
         raise StoreError(
             f"{self.url} cannot be reached ({kind}). Check the URL, the credentials and --storage-option "
             "(storage_options)."
         )
+
+
+def is_url(place: Any) -> bool:
+    """Whether this is the text of a URL, other than that of a file."""
+    found = _URL.fullmatch(place) if isinstance(place, str) else None
+    return found is not None and found[1].lower() != "file"
 
 
 def located(name: str, place: Any, storage_options: Options | None = None) -> Location:

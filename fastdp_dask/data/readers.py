@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fastdp_dask.data.dates import parse
+from fastdp_dask.data.remote import File, compression, opened
 from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
 
 UNDECLARED, MISSING = -1, -2  # codes of a category cell that has no indicator
@@ -71,7 +72,7 @@ def find_files(source: str | Path) -> tuple[list[Path], str]:
             f"source must be a CSV, Parquet, Arrow or HDF5 file, a Zarr group, a folder of Parquet or Arrow files, or "
             f"a glob, got {source}, which matches no file. Check the path."
         )
-    kinds = sorted({_kind(file) for file in files})
+    kinds = sorted({kind_of(file) for file in files})
     if len(kinds) > 1:
         raise ArgumentError(
             f"source must be files of one kind, got {source}, which mixes {' and '.join(kinds)}. Ingest one kind at a "
@@ -84,12 +85,12 @@ def _is_zarr(path: Path) -> bool:
     return path.is_dir() and ((path / "zarr.json").is_file() or (path / ".zgroup").is_file())
 
 
-def _kind(file: Path) -> str:
+def kind_of(file: File) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in _KINDS:
         return _KINDS[last]
-    if _is_zarr(file):
+    if isinstance(file, Path) and _is_zarr(file):
         return "zarr"
     raise ArgumentError(
         f"source must end in .csv, .csv.gz, .csv.zip, .parquet, .arrow, .feather, .h5 or .zarr, got the suffix "
@@ -114,7 +115,7 @@ def match_category(cell: Any, labels: Mapping[str, int]) -> int:
     return labels.get(str(int(number)), UNDECLARED) if number.is_integer() else UNDECLARED
 
 
-def read_csv(files: Sequence[Path], columns: Columns, skip: int = 0) -> Iterator[Batch]:
+def read_csv(files: Sequence[File], columns: Columns, skip: int = 0) -> Iterator[Batch]:
     """Yield batches of CSV files with a header line; the headers are checked before the first is read.
 
     The first `skip` rows are read, as quoted line ends must be, but not converted.
@@ -127,7 +128,7 @@ def read_csv(files: Sequence[Path], columns: Columns, skip: int = 0) -> Iterator
 
 
 def _csv_batches(
-    files: Sequence[Path], positions: Sequence[Mapping[str, int]], columns: Columns, skip: int
+    files: Sequence[File], positions: Sequence[Mapping[str, int]], columns: Columns, skip: int
 ) -> Iterator[Batch]:
     import pandas as pd
 
@@ -135,9 +136,9 @@ def _csv_batches(
         names = sorted(position, key=position.__getitem__)
         usecols = sorted(position.values())
 
-        def frames(file: Path = file, usecols: Sequence[int] = usecols) -> Iterator[Any]:
+        def frames(file: File = file, usecols: Sequence[int] = usecols) -> Iterator[Any]:
             size = columns.batch_rows
-            with pd.read_csv(file, header=0, usecols=usecols, chunksize=size, **_CSV_OPTIONS) as reader:
+            with pd.read_csv(opened(file), header=0, usecols=usecols, chunksize=size, **_options(file)) as reader:
                 yield from reader
 
         for frame in quietly(file, frames):
@@ -179,11 +180,17 @@ _CSV_OPTIONS: dict[str, Any] = {
 }
 
 
-def _csv_positions(file: Path, names: Sequence[str]) -> dict[str, int]:
+def _options(file: File) -> dict[str, Any]:
+    return {**_CSV_OPTIONS, "compression": compression(file)}
+
+
+def _csv_positions(file: File, names: Sequence[str]) -> dict[str, int]:
     import pandas as pd
 
-    read = partial(read_once, pd.read_csv, file, header=None, nrows=1, **_CSV_OPTIONS)
-    (head,) = quietly(file, read)
+    def read(place: File) -> Any:
+        return pd.read_csv(opened(place), header=None, nrows=1, **_options(place))
+
+    (head,) = quietly(file, partial(read_once, read, file))
     return positions_of(file, head.iloc[0].tolist(), names)
 
 
@@ -213,7 +220,7 @@ def date_cells(codes: Array, cells: Sequence[Any]) -> Array:
     return np.append(parse(cells), np.datetime64("NaT", "us"))[codes]
 
 
-def positions_of(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+def positions_of(file: File, found: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
     """Return where the wanted columns are.
 
     The names that were found are not listed: in a file without a header they are the first record.
@@ -228,11 +235,11 @@ def positions_of(file: Path, found: Sequence[str], wanted: Sequence[str]) -> dic
     return {name: list(found).index(name) for name in wanted}
 
 
-def read_once(read: Callable[..., Item], file: Path, **options: Any) -> Iterator[Item]:
+def read_once(read: Callable[..., Item], file: File, **options: Any) -> Iterator[Item]:
     yield read(file, **options)
 
 
-def quietly(file: Path, start: Callable[[], Iterable[Item]]) -> Iterator[Item]:
+def quietly(file: File, start: Callable[[], Iterable[Item]]) -> Iterator[Item]:
     """Iterate; a parser's error is replaced, outside its handler, by one that cannot quote a record."""
     failure = ""
     iterator: Iterator[Item] | None = None

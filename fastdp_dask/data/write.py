@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from fastdp_dask import _validate
 from fastdp_dask.data.bounds import Declaration
-from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, StoreError
+from fastdp_dask.data.location import Location, Options, located
+from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError, FastDPError, StoreError
 
 # Blosc and several file systems refuse buffers of 2 GiB; the margin covers headers.
 _LARGEST_CHUNK_BYTES = 2**31 - 2**16
@@ -34,12 +36,13 @@ def write_store(
     overwrite: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
     origin: Mapping[str, Any] | None = None,
-) -> Path:
+    storage_options: Options | None = None,
+) -> Path | str:
     """Write a stream of (X, y) blocks as a store, in the memory of one chunk and one block.
 
     Parameters
     ----------
-    dest : path
+    dest : path, or URL of an object storage: ``s3://``, ``gs://`` or ``az://``
         New Zarr group.
     blocks : iterable of (X_block (m, d), y_block (m,))
         Any numbers of rows m >= 0, numeric.  Values are private; they are written as they are, NaN included.
@@ -57,16 +60,18 @@ def write_store(
     origin : mapping, optional
         Where the blocks come from, public, ready for JSON.  A store of the same origin, declaration and form whose
         writing was stopped or killed is then continued.
+    storage_options : mapping, optional
+        For a URL: keyword arguments of its fsspec file system.
 
     Returns
     -------
-    Path
-        `dest`, absolute.
+    Path or str
+        `dest`, absolute, or its URL.
 
     Raises
     ------
     StoreError
-        `dest` exists, or what was read back differs from what was written.
+        `dest` exists or cannot be written, or what was read back differs from what was written.
     DataShapeError, DataTypeError
         A block does not fit the declaration, has no numeric dtype, or there is no row at all.
 
@@ -84,7 +89,7 @@ def write_store(
     LZ4 with shuffle beats raw chunks on real columns from any disk below about 2.9 GB/s.  The checksum's
     cost was below the noise of the measurement.
     """
-    root = Path(dest).resolve()
+    root = located("dest", dest, storage_options)
     chunk_rows = fit_chunk_rows(chunk_rows, declaration.n_features, _float_dtype(dtype))
     if n_rows is not None:
         n_rows = _validate.count("n_rows", n_rows)
@@ -93,34 +98,57 @@ def write_store(
     if writer is None:
         _prepare(root, overwrite)
         mark = {} if origin is None else {"begun": begun}
-        group = zarr.create_group(str(root), attributes={"complete": False, **mark})
+        with _named(root):
+            group = zarr.create_group(
+                root.url, attributes={"complete": False, **mark}, storage_options=root.zarr_options
+            )
         writer = _Writer(group, declaration.n_features, _float_dtype(dtype), chunk_rows)
     group = writer.group
     try:
         for X, y in blocks(writer.rows) if callable(blocks) else blocks:
             _check_block(X, y, declaration.n_features)
-            writer.add(X, y)
+            with _named(root):
+                writer.add(X, y)
             if progress is not None:
                 progress(writer.rows, n_rows)
-        writer.finish()
+        with _named(root):
+            writer.finish()
         if writer.rows == 0:
             raise DataShapeError("blocks must hold at least one row, got none. Check the source.")
         if n_rows is not None and writer.rows != n_rows:
             raise DataShapeError(f"blocks hold {writer.rows} rows: expected n_rows={n_rows}. Correct n_rows.")
-        group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "store_id": uuid.uuid4().hex})
-        group.attrs.pop("begun", None)
-        group.attrs["complete"] = True
+        with _named(root):
+            group.attrs.update({**declaration.to_dict(), "n_rows": writer.rows, "store_id": uuid.uuid4().hex})
+            group.attrs.pop("begun", None)
+            group.attrs["complete"] = True
     except BaseException as error:  # also the user's interruption: leave nothing that blocks the next attempt
         if origin is None or isinstance(error, Exception):
-            shutil.rmtree(root, ignore_errors=True)
+            with suppress(Exception):  # what went wrong before is what must be told
+                root.remove()
         raise
-    return root
+    return root.shown
 
 
-def _unfinished(root: Path, begun: dict[str, Any]) -> _Writer | None:
+@contextmanager
+def _named(root: Location) -> Iterator[None]:
+    """An error of the disk or the storage that is written to says where that was."""
+    try:
+        yield
+        return
+    except (FastDPError, MemoryError):
+        raise
+    except Exception as error:  # a storage's own errors are of many classes, and may quote credentials
+        if root.local is not None and not isinstance(error, OSError):
+            raise
+        number = error.errno if isinstance(error, OSError) else None
+        kind = type(error).__name__ if number is None else os.strerror(number)
+    raise StoreError(f"dest {root} cannot be written ({kind}). Free space or change the permissions, then run again.")
+
+
+def _unfinished(root: Location, begun: dict[str, Any]) -> _Writer | None:
     """A writer that goes on where one of the same beginnings ended; None if there is none that can."""
     try:
-        group = zarr.open_group(str(root), mode="r+")
+        group = zarr.open_group(root.url, mode="r+", storage_options=root.zarr_options)
         if group.attrs.get("complete") is not False or group.attrs.get("begun") != begun:
             return None
     except Exception:  # nothing there, or no Zarr group: `_prepare` says which
@@ -129,7 +157,7 @@ def _unfinished(root: Path, begun: dict[str, Any]) -> _Writer | None:
     try:
         writer.take_up()
     except Exception:  # metadata that a kill has cut: begin anew
-        shutil.rmtree(root)
+        root.remove()
         return None
     return writer
 
@@ -150,16 +178,17 @@ def _float_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(_validate.choice("dtype", dtype, ("float32", "float64")))
 
 
-def _prepare(root: Path, overwrite: bool) -> None:
+def _prepare(root: Location, overwrite: bool) -> None:
     if not root.exists():
         return
     if not overwrite:
         raise StoreError(
             f"dest {root} exists already: expected a new path. Choose another or pass overwrite=True (--overwrite)."
         )
-    if not (root / "zarr.json").is_file() and not (root.is_dir() and not any(root.iterdir())):
+    if not root.has("zarr.json") and not root.is_empty():
         raise StoreError(f"dest {root} is not a Zarr group, so it is not removed. Choose another path.")
-    shutil.rmtree(root)
+    with _named(root):
+        root.remove()
 
 
 def _check_block(X: Any, y: Any, n_features: int) -> None:
