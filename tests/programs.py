@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 
@@ -12,8 +13,23 @@ def needs(*programs: str) -> None:
     """Skip the test that calls this when a program is not installed; fail it where everything must be."""
     search = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are
     missing = [program for program in programs if shutil.which(program, path=search) is None]
-    if not missing:
-        return
+    if missing:
+        _absent(missing)
+
+
+def needs_distribution(*names: str) -> None:
+    """The same for Python packages, which need not be importable."""
+    missing = []
+    for name in names:
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        _absent(missing)
+
+
+def _absent(missing: list[str]) -> None:
     reason = f"not installed: {', '.join(missing)}"
     if os.environ.get("FASTDP_SITE") == "required":
         pytest.fail(reason)
