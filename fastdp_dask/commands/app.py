@@ -13,6 +13,7 @@ from fastdp_dask.commands import (
     audit,
     certificates,
     demo,
+    doctor,
     fit,
     ingest,
     jobs,
@@ -64,6 +65,7 @@ app.command("audit")(outcome.reported(audit.run_audit))
 app.command("submit")(outcome.reported(submit.submit))
 app.command("jobs")(outcome.reported(jobs.jobs))
 app.command("run-job", hidden=True)(outcome.reported(run_job.run_job))
+app.command("doctor")(outcome.reported(doctor.doctor))
 app.command("certificates")(outcome.reported(certificates.certificates))
 app.add_typer(ledger.app, name="ledger", help="The budget of a data set: init, show, verify.")
 
