@@ -58,7 +58,10 @@ class JobFolder:
     def note(self, event: str, **facts: Any) -> None:
         """Append one line to the journal."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        append_line(self.path / "journal.jsonl", json.dumps({"event": event, "at": moment, **facts}).encode() + b"\n")
+        path = self.path / "journal.jsonl"
+        torn = path.exists() and not path.read_bytes().endswith(b"\n")  # by a crash
+        line = json.dumps({"event": event, "at": moment, **facts}).encode() + b"\n"
+        append_line(path, b"\n" + line if torn else line)
 
     def journal(self) -> list[dict[str, Any]]:
         """All lines in order; one that a crash cut short is left out."""
