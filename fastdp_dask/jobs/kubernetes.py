@@ -24,7 +24,20 @@ _SAFE = {
 
 def manifest(job: Job) -> str:
     """The YAML of everything that the job consists of."""
-    return yaml.safe_dump_all(documents(job), sort_keys=False, width=100)
+    return str(yaml.dump_all(documents(job), Dumper=_Plain, sort_keys=False, width=100))
+
+
+class _Plain(yaml.SafeDumper):
+    """Every mapping written out where it stands, and texts of several lines as such."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Plain.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
 
 
 def documents(job: Job) -> list[dict[str, Any]]:
@@ -94,18 +107,19 @@ def _claim(job: Job, kubernetes: Kubernetes) -> dict[str, Any]:
     }
 
 
-def _volumes(job: Job, kubernetes: Kubernetes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Volumes of a pod, and where its container mounts them."""
+def _volumes(job: Job, kubernetes: Kubernetes, role: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Volumes of a pod, and where its container mounts them; a scheduler sees no data."""
     volumes: list[dict[str, Any]] = [
         {"name": "settings", "configMap": {"name": job.name}},
-        {"name": "checkpoint", "persistentVolumeClaim": {"claimName": kubernetes.claim}},
         {"name": "scratch", "emptyDir": {}},
     ]
     mounts: list[dict[str, Any]] = [
         {"name": "settings", "mountPath": _SETTINGS, "readOnly": True},
-        {"name": "checkpoint", "mountPath": kubernetes.mount},
         {"name": "scratch", "mountPath": "/tmp"},
     ]
+    if role != "scheduler":
+        volumes.append({"name": "checkpoint", "persistentVolumeClaim": {"claimName": kubernetes.claim}})
+        mounts.append({"name": "checkpoint", "mountPath": kubernetes.mount})
     if job.tls is not None and kubernetes.secret is not None:
         names = {"ca.crt": job.tls.ca_file, "tls.crt": job.tls.cert, "tls.key": job.tls.key}
         folders = {str(PurePosixPath(path).parent) for path in names.values()}
@@ -123,8 +137,10 @@ def _volumes(job: Job, kubernetes: Kubernetes) -> tuple[list[dict[str, Any]], li
 def _container(job: Job, kubernetes: Kubernetes, role: str, arguments: list[str], **more: Any) -> dict[str, Any]:
     share = job.workers if role == "worker" else job.driver
     amounts = {"cpu": str(share.cores), "memory": f"{megabytes(share.memory)}Mi"}
-    _, mounts = _volumes(job, kubernetes)
-    credentials = {"envFrom": [{"secretRef": {"name": kubernetes.credentials}}]} if kubernetes.credentials else {}
+    _, mounts = _volumes(job, kubernetes, role)
+    credentials = {}
+    if kubernetes.credentials and role != "scheduler":
+        credentials["envFrom"] = [{"secretRef": {"name": kubernetes.credentials}}]
     return {
         "name": role,
         "image": kubernetes.image,
@@ -139,7 +155,7 @@ def _container(job: Job, kubernetes: Kubernetes, role: str, arguments: list[str]
 
 
 def _pod(job: Job, kubernetes: Kubernetes, container: dict[str, Any], **more: Any) -> dict[str, Any]:
-    volumes, _ = _volumes(job, kubernetes)
+    volumes, _ = _volumes(job, kubernetes, container["name"])
     account = {"serviceAccountName": kubernetes.service_account} if kubernetes.service_account else {}
     return {
         **more,

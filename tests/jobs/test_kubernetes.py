@@ -114,6 +114,9 @@ def test_secrets_are_named_and_never_held() -> None:
     assert "secretName: keys" in text
     assert "secretRef" in text
     assert "kind: Secret" not in text
+    scheduler = yaml.safe_dump(of_kind(CASES["whole"], "DaskCluster")["spec"]["scheduler"])
+    assert "storage" not in scheduler  # nor the volume: it computes nothing
+    assert "checkpoint" not in scheduler
 
 
 def test_a_schedule_makes_a_cron_job_that_never_overlaps() -> None:
