@@ -15,6 +15,7 @@ from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.source import as_blocks, count_features
+from fastdp_dask.costs import cache, choice, layout
 from fastdp_dask.errors import PrivacyLeakWarning, StoreError
 from fastdp_dask.fitted import FittedLinear
 from fastdp_dask.ledger import Ledger
@@ -199,7 +200,9 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         if feature_names is not None:
             names = columns.checked(feature_names, scaling.n_features)
         assert target is not None
-        plan = dispatch.make_plan(request, features.shape[0], scaling.n_columns)
+        lies = layout.layout(*features.shape, chunks=features.chunks[0], itemsize=features.dtype.itemsize)
+        kept = run_protocol.begun_plan(self.run_dir)
+        plan = choice.make_plan(request, features.shape[0], scaling.n_columns, lies, cache.load(), kept=kept)
         facts = {
             "scaling": scaling.to_dict(), "feature_names": names, "source": source,
         }  # fmt: skip

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastdp_dask.durable import local_path
-from fastdp_dask.errors import BudgetError
+from fastdp_dask.errors import BudgetError, StoreError
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy import Event
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource, fresh_seed
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers.base import Plan
+
+# Of a plan: what depends on the machine and its load of workers, and binds nobody.
+_PREDICTED = ("forecasts", "why", "outlook")
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def begun(
         **plan.to_dict(), **facts, "public_seed": seed, "run_id": run_id, **_noise_facts(noise, public_seed),
         "ledger": None if ledger is None else ledger.ledger_id,
     }  # fmt: skip
-    drawn = ("run_id", "public_seed") if public_seed is None else ("run_id",)
+    drawn = ("run_id", *_PREDICTED) if public_seed is not None else ("run_id", "public_seed", *_PREDICTED)
     with folder.locked():
         stored = folder.begin(document, drawn)
         run_id, seed, model = str(stored["run_id"]), int(stored["public_seed"]), folder.model()
@@ -120,6 +123,19 @@ def begun(
                 folder.abandon()
                 raise
         yield Run(run_id, seed, folder.releases(), model, folder, stored is not document)
+
+
+def begun_plan(run_dir: str | os.PathLike[str] | None) -> dict[str, Any] | None:
+    """The plan on file, so that a restart follows its choice of solver; None where there is none to follow.
+
+    Not under the lock, and no check: `begun` compares the whole plan, and says what is damaged.
+    """
+    if not isinstance(run_dir, str | os.PathLike):
+        return None
+    with contextlib.suppress(StoreError):
+        if os.path.exists(os.path.join(run_dir, "plan.json")):
+            return RunFolder(run_dir).plan()
+    return None
 
 
 def events_of(plan: Plan) -> tuple[Event, ...]:

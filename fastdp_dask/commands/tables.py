@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fastdp_dask.data import Declaration
-from fastdp_dask.solvers.base import Plan
+from fastdp_dask.solvers.base import Forecast, Plan
 
 _PLAIN_WIDTH = 100
 _MOST_ROWS = 60
@@ -63,6 +64,25 @@ def show_budget(console: Console, plans: Sequence[tuple[str, Plan]]) -> None:
             )  # fmt: skip
     note = "Neighbours: two data sets of n rows, of which one has one record blanked (replaced by zeros)."
     show(console, "Where the budget went", made, note)
+
+
+def show_forecasts(console: Console, forecasts: Sequence[Forecast], half: float, target: str) -> None:
+    """What each solver is predicted to cost and to achieve, the chosen one first; errors in units of the target."""
+    sizes = (">read, MiB", ">moved, MiB", ">worker, MiB")
+    made = table("solver", ">passes", ">seconds", *sizes, ">noise", ">error", ">from", ">to")
+    for number, forecast in enumerate(forecasts):
+        errors = [f"{half * math.sqrt(risk):.2g}" for risk in (forecast.risk, min(forecast.risks), max(forecast.risks))]
+        sketch = f", k2 = {forecast.k2:,}" if forecast.k2 else ""
+        made.add_row(
+            forecast.solver + sketch + ("" if forecast.fits else " (too large)"), str(forecast.n_passes),
+            f"{forecast.seconds:.2g}", f"{forecast.bytes_read / 2**20:,.0f}", f"{forecast.bytes_moved / 2**20:,.0f}",
+            f"{forecast.worker_bytes / 2**20:,.0f}", f"{forecast.noise:.3g}", *errors, end_section=number == 0,
+        )  # fmt: skip
+    show(
+        console, "Predicted for each solver", made,
+        "worker: peak of one process, itself with it; noise: standard deviation on X'y or on each gradient;",
+        f"error: root mean square beyond least squares in {escape(target)}, over three guessed spectra of X'X.",
+    )  # fmt: skip
 
 
 def show_bounds(console: Console, declaration: Declaration) -> None:

@@ -20,6 +20,51 @@ class BudgetLine:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What one solver is predicted to cost and to achieve, from public facts and machine constants.
+
+    Attributes
+    ----------
+    solver : str
+    k2 : int
+        Rows of the SRHT; 0: none.
+    n_passes : int
+    seconds, driver_seconds : float
+        Of the whole fit, and of its work on the driver alone.
+    bytes_read, bytes_moved : int
+        Chunks as decoded, and partial results handed on by tasks, over all passes.
+    task_bytes, worker_bytes, driver_bytes : int
+        Projected peaks: of the largest task, of a worker process with all its threads, and of results on the driver.
+    noise : float
+        Standard deviation of the noise on Xᵀy or on each gradient; 0 where only a sketch is released.
+    added_variance : float
+        η² expected on the sketch, or the ridge of AdaSSP: mean over the guessed spectra.
+    risk : float
+        Mean squared error beyond least squares in units of the half-width of `bounds_y` squared: geometric mean of
+    risks : tuple of float
+        the same for each guessed spectrum of XᵀX: flat, falling, spiked.
+    fits : bool
+        Whether the projected peak of a worker is within its memory limit.
+    """
+
+    solver: str
+    k2: int
+    n_passes: int
+    seconds: float
+    driver_seconds: float
+    bytes_read: int
+    bytes_moved: int
+    task_bytes: int
+    worker_bytes: int
+    driver_bytes: int
+    noise: float
+    added_variance: float
+    risk: float
+    risks: tuple[float, ...]
+    fits: bool = True
+
+
+@dataclass(frozen=True)
 class Plan:
     """What will be done, from public facts only: shapes, (ε, δ) and options.
 
@@ -48,6 +93,14 @@ class Plan:
     events : tuple of Event
         Every mechanism that the run pays for: the ledger recomputes ε from them.  A run draws each release through
         `ReleaseLog.once`, and nothing else is drawn.
+    forecasts : tuple of Forecast
+        What each solver of the family is predicted to cost and to achieve, the chosen one first.
+    why : tuple of str
+        Why this solver, in two lines.
+    outlook : tuple of str
+        What a larger epsilon or more rows would buy.
+
+    The last three are predictions: two plans that differ in nothing else are equal.
     """
 
     solver: str
@@ -66,6 +119,9 @@ class Plan:
     budget: tuple[BudgetLine, ...] = ()
     reasons: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    forecasts: tuple[Forecast, ...] = field(default=(), compare=False)
+    why: tuple[str, ...] = field(default=(), compare=False)
+    outlook: tuple[str, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, ready for JSON."""
@@ -81,7 +137,7 @@ class Plan:
             f"gamma = {self.gamma:.4g}, noise on each gradient = {self.noise_multiplier:.4g} x its sensitivity",
         ]
         lines += [f"budget: {b.purpose}: epsilon {b.epsilon:.4g}, delta {b.delta:.3g}" for b in self.budget]
-        lines += list(self.reasons)
+        lines += [*self.reasons, *self.why, *self.outlook]
         return "\n".join(lines)
 
 

@@ -26,7 +26,6 @@ SOLVERS = ("auto", "fastihm", "ihm", "adassp", "linear_mixing", "fast_linear_mix
 PRESETS = ("tight", "paper")
 _MOST_ROUNDS = 1000  # each is a pass over the data
 _MOST_ROWS = 1 << 40
-_GRAM_COLUMNS = 256  # up to here XᵀX by blocks costs no more than a transform, and needs less noise
 COHERENCE = ("auto", "public", "leverage", "free", "private")
 
 # What does not exist in a solver must be left out: it would otherwise be ignored in silence.
@@ -94,13 +93,11 @@ def check_request(
 
 
 def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
-    """The plan for n samples and d columns (intercept included)."""
+    """The plan of a named solver for n samples and d columns (intercept included); "auto" has been resolved."""
     solver, preset = request.solver, request.preset
     epsilon, delta = request.epsilon, request.delta
     if solver == "auto":
-        # The papers' own method, an option that only a sketch has, or many columns: the sketch.
-        sketched = preset == "paper" or request.k2 is not None or request.coherence != "auto"
-        solver = "fastihm" if sketched or n_columns > _GRAM_COLUMNS else "ihm"
+        raise ValueError("solver='auto' stands for another, which fastdp_dask.costs.choice picks")
     if solver == "adassp":
         return adassp.make_plan(n_samples, n_columns, epsilon=epsilon, delta=delta, preset=preset)
     if solver in ("linear_mixing", "fast_linear_mixing"):

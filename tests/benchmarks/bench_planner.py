@@ -1,0 +1,280 @@
+"""How far the planner's predictions are from what is measured, and what its choices cost.
+
+    python tests/benchmarks/bench_planner.py {speed,grid,risk} [RESULTS.json] [--quick] [--csv FILE] [--folder DIR]
+
+speed: a sketch pass with what follows it on the driver (ZᵀZ, its smallest singular value, a Wishart draw) against the
+pass for XᵀX, at 2^18 x 1,024 and 2^17 x 4,096, k2 = 16,384; float32, Zarr without compression, two threads.
+grid: every solver on twelve shapes: the one that was picked against the fastest of those whose predicted risk is
+within 1.2 of the least, and predicted against measured seconds.
+risk: predicted against measured excess risk, medians over seeds, on data that nothing was tuned on.
+
+The runs of a table take turns, so that a change of the machine's load meets all of them.  `cpu` are seconds of all
+threads, which a shared machine disturbs less.  Machine constants are measured first, unless they are on file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import zarr
+
+from fastdp_dask import SRHT, PrivacyLeakWarning, plan, planning, rng
+from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.costs import cache, choice
+from fastdp_dask.linalg import gram_of, one_blas_thread
+from fastdp_dask.mechanisms import spectral
+from fastdp_dask.mechanisms.wishart import wishart
+from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rows.grid import GRID
+from fastdp_dask.rows.scaling import Scaling, declare
+from fastdp_dask.solvers import dispatch
+
+_SOLVERS = ("ihm", "fastihm", "adassp", "linear_mixing", "fast_linear_mixing")
+_THREADS = 2
+Result = dict[str, Any]
+
+
+# -- speed ---------------------------------------------------------------------------------------------------
+
+
+def on_disk(folder: Path, n: int, d: int, chunk_rows: int) -> da.Array:
+    """Standard normal float32 numbers in a Zarr array without compression."""
+    path = folder / f"{n}x{d}.zarr"
+    shutil.rmtree(path, ignore_errors=True)
+    array = zarr.create_array(str(path), shape=(n, d), chunks=(chunk_rows, d), dtype="f4", compressors=None)
+    generator = np.random.default_rng(0)
+    for start in range(0, n, chunk_rows):
+        array[start : start + chunk_rows] = generator.standard_normal((chunk_rows, d), dtype=np.float32)
+    return da.from_zarr(str(path))
+
+
+def clock(run: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a run gives, its seconds, and those of all threads."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = run()
+    return found, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def speed(folder: Path, quick: bool, repeats: int) -> list[Result]:
+    """Both routes to a released Hessian, up to the Wishart draw of the sketched one."""
+    shapes = [(1 << 12, 32, 512, 3.0)] if quick else [(1 << 18, 1024, 16384, 3.0), (1 << 17, 4096, 16384, 6.0)]
+    results = []
+    noise = rng.NoiseSource(None).stream("benchmark")
+    for n, d, k2, bar in shapes:
+        X = on_disk(folder, n, d, min(n, 16384))
+        y = da.zeros(n, chunks=(X.chunks[0],))
+        rows = BlockedRows(X, y, declare(d, bounds_X=(-3, 3), bounds_y=(-3, 3), fit_intercept=False))
+        sketch = SRHT(n, k2, seed=1)
+
+        def sketched(rows: BlockedRows = rows, sketch: SRHT = sketch, d: int = d, k2: int = k2) -> None:
+            (sums,), _ = rows.sketch([sketch], 1.0)
+            gram = gram_of(sums, GRID * math.sqrt(k2))
+            spectral.singular_value_of(gram)
+            wishart(16 * d, gram + np.eye(d), noise)
+
+        times: dict[str, list[tuple[float, float]]] = {"sketch": [], "gram": []}
+        for _ in range(repeats):
+            for name, run in (("sketch", sketched), ("gram", lambda rows=rows: rows.gram(1.0))):
+                times[name].append(clock(run)[1:])
+        best = {name: min(values) for name, values in times.items()}
+        cpu = {name: min(value[1] for value in values) for name, values in times.items()}
+        result = {
+            "n": n, "d": d, "k2": k2, "bar": bar, "runs": times,
+            "ratio": best["gram"][0] / best["sketch"][0], "cpu_ratio": cpu["gram"] / cpu["sketch"],
+        }  # fmt: skip
+        print(
+            f"{n:,} x {d:,}, k2 = {k2:,}: sketch and driver {best['sketch'][0]:.1f} s (cpu {cpu['sketch']:.1f}), "
+            f"XᵀX {best['gram'][0]:.1f} s (cpu {cpu['gram']:.1f}): x {result['ratio']:.1f} "
+            f"(cpu x {result['cpu_ratio']:.1f}), bar {bar:g}",
+            flush=True,
+        )
+        results.append(result)
+        shutil.rmtree(folder / f"{n}x{d}.zarr")
+    return results
+
+
+# -- grid ----------------------------------------------------------------------------------------------------
+
+
+def grid(folder: Path, quick: bool, repeats: int) -> list[Result]:
+    """The choice on twelve shapes; only solvers that are planned within 1.2 of the least risk are run."""
+    shapes = [(2048, 4), (4096, 64)] if quick else [
+        (1 << 12, 4), (1 << 12, 64), (1 << 14, 16), (1 << 14, 256), (1 << 16, 4), (1 << 16, 16), (1 << 16, 64),
+        (1 << 16, 512), (1 << 18, 16), (1 << 18, 64), (1 << 20, 8), (1 << 20, 32),
+    ]  # fmt: skip
+    machine = cache.load()
+    results = []
+    for number, (n, d) in enumerate(shapes):
+        epsilon = (0.3, 1.0, 5.0)[number % 3]
+        X = on_disk(folder, n, d, min(n, 32768))
+        y = da.zeros(n, chunks=(X.chunks[0],))
+        scaling = declare(d, bounds_X=(-3, 3), bounds_y=(-3, 3), fit_intercept=False)
+        made = plan(
+            n, d, epsilon=epsilon, delta=1 / n**2, fit_intercept=False, chunk_rows=X.chunks[0], threads=_THREADS,
+            workers=1, machine=machine,
+        )  # fmt: skip
+        least = min(forecast.risk for forecast in made.forecasts)
+        near = [forecast for forecast in made.forecasts if forecast.risk <= choice.NEAR * least]
+        runs = {choice.name(f): run_of(X, y, scaling, n, d, epsilon, f.solver, f.k2) for f in near}
+        seconds = in_turns(runs, repeats)
+        picked = choice.name(made.forecasts[0])
+        over = seconds[picked] / min(seconds.values())
+        predicted = {choice.name(f): f.seconds for f in near}
+        factors = {name: predicted[name] / seconds[name] for name in seconds}
+        print(
+            f"{n:>9,} x {d:<4} epsilon {epsilon:g}: {picked:<24} x {over:.2f} of the fastest of {len(near)}; "
+            + ", ".join(f"{name} {seconds[name]:.3f} s, predicted x {factors[name]:.2f}" for name in seconds),
+            flush=True,
+        )
+        results.append({
+            "n": n, "d": d, "epsilon": epsilon, "picked": picked, "over": over, "seconds": seconds,
+            "predicted": predicted,
+        })  # fmt: skip
+        shutil.rmtree(folder / f"{n}x{d}.zarr")
+    return results
+
+
+def run_of(
+    X: da.Array, y: da.Array, scaling: Scaling, n: int, d: int, epsilon: float, solver: str, k2: int
+) -> Callable[[], Any]:
+    """A whole fit by one solver, after its plan."""
+    size = k2 if k2 and solver.startswith("fast") else None
+    request = dispatch.check_request(epsilon=epsilon, delta=1 / n**2, solver=solver, k2=size)
+    made = dispatch.make_plan(request, n, d)
+    return lambda: dispatch.solve(
+        BlockedRows(X, y, scaling), made, public_seed=1, noise=rng.NoiseSource(None), releases=ReleaseLog()
+    )
+
+
+def in_turns(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """The fastest of several runs each, in turns, after one that compiles."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(repeats + 1):
+        for name, run in runs.items():
+            seconds = clock(run)[1]
+            if number:
+                times[name].append(seconds)
+    return {name: min(values) for name, values in times.items()}
+
+
+# -- risk ----------------------------------------------------------------------------------------------------
+
+
+def data_sets(quick: bool, csv: Path | None) -> Iterator[tuple[str, np.ndarray, np.ndarray, Scaling, planning.Guess]]:
+    """Name, X, y, bounds, and what is publicly known of the data: how long rows are, and whether columns are alike."""
+    generator = np.random.default_rng(5)
+    n, d = (2048, 8) if quick else (65536, 24)
+    theta = generator.standard_normal(d) / np.sqrt(d)
+
+    def target(X: np.ndarray) -> np.ndarray:
+        y = X @ theta + np.sqrt(0.1) * generator.standard_normal(len(X)) * np.std(X @ theta) * 3
+        return np.asarray(y / np.abs(y).max())
+
+    alike = (1.0,) * d
+    X = generator.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    normed = declare(d, data_norm=1.0, bounds_y=(-1, 1), fit_intercept=False)
+    yield "sphere", X, target(X), normed, planning.Guess(row_energy=1.0, spectrum=alike)
+    X = generator.uniform(-1, 1, (n, d))
+    boxed = declare(d, bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False)
+    yield "uniform", X, target(X), boxed, planning.Guess(row_energy=1 / 3, spectrum=alike)
+    root = np.linalg.cholesky(0.9 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d))))
+    shape = tuple(np.linalg.svd(root, compute_uv=False) ** 2)
+    X = generator.standard_normal((n, d)) @ root.T
+    X /= np.linalg.norm(X, axis=1).max()
+    yield "correlated", X, target(X), normed, planning.Guess(spectrum=shape, tilt=0.0)
+    X = np.eye(d)[generator.integers(0, d, n)]
+    grouped = declare(d, bounds_X=(0, 1), groups=[list(range(d))], bounds_y=(-1, 1), fit_intercept=False)
+    yield "one-hot", X, target(X), grouped, planning.Guess(row_energy=1.0, spectrum=alike)
+    if csv is not None:
+        table = np.genfromtxt(csv, delimiter=",", skip_header=1)[:, :9]  # the tenth is text
+        table = table[np.isfinite(table).all(axis=1)]
+        X, y = table[:, :8], table[:, 8]
+        ends = (X.min(axis=0), X.max(axis=0))
+        bounds = declare(8, bounds_X=ends, bounds_y=(y.min(), y.max()))
+        # Bounds are extremes: columns fill little of them, and the intercept is the one strong direction.
+        yield csv.stem, X, y, bounds, planning.Guess(spectrum=(1.0, *np.geomspace(1e-2, 1e-4, 8)))
+
+
+def risk(quick: bool, repeats: int, csv: Path | None) -> list[Result]:
+    """Predicted over measured risk: the mean of the guessed spectra, the guess nearest to it, and with public facts."""
+    results = []
+    for title, X, y, scaling, known in data_sets(quick, csv):
+        n, d = X.shape[0], scaling.n_columns
+        rows, target = scaling.rows(X, y)
+        scaled = rows / GRID
+        gram, best = scaled.T @ scaled, np.linalg.lstsq(scaled, target, rcond=None)[0]
+        for epsilon in (1.0,) if quick else (0.3, 1.0, 5.0):
+            for solver in _SOLVERS:
+                request = dispatch.check_request(epsilon=epsilon, delta=1 / n**2, solver=solver)
+                made = dispatch.make_plan(request, n, d)
+                lies = choice.Layout((n,), d)
+                told = choice.forecast(made, lies, cache.load())
+                informed = choice.forecast(made, lies, cache.load(), known)
+                found = []
+                for seed in range(repeats):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", PrivacyLeakWarning)
+                        noise = rng.NoiseSource(seed)
+                    blocks = BlockedRows(da.from_array(X, chunks=(16384, -1)), da.from_array(y, chunks=16384), scaling)
+                    out = dispatch.solve(blocks, made, public_seed=seed, noise=noise, releases=ReleaseLog())
+                    away = out.theta - best
+                    found.append(float(away @ gram @ away) / n)
+                measured = statistics.median(found)
+                within = min(max(told.risks), max(min(told.risks), measured))
+                results.append({
+                    "set": title, "n": n, "d": d, "epsilon": epsilon, "solver": solver, "measured": measured,
+                    "mean_of_guesses": told.risk / measured, "range_of_guesses": within / measured,
+                    "with_public_facts": informed.risk / measured,
+                })  # fmt: skip
+                print(
+                    f"{title:>10} epsilon {epsilon:<4g} {solver:<19} measured {measured:8.2e}, predicted x "
+                    f"{told.risk / measured:6.2f}, range x {within / measured:5.2f}, with public facts x "
+                    f"{informed.risk / measured:6.2f}",
+                    flush=True,
+                )
+    return results
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", choices=["speed", "grid", "risk"])
+    parser.add_argument("json", nargs="?", type=Path, help="also write the figures to this file")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per figure (default 3)")
+    parser.add_argument("--quick", action="store_true", help="small data, two runs")
+    parser.add_argument("--csv", type=Path, help="one more set for the risk: numbers, the ninth column the target")
+    parser.add_argument("--folder", type=Path, help="where the data is written (default: a temporary folder)")
+    options = parser.parse_args(arguments)
+    repeats = 2 if options.quick else options.repeats
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
+        dask.config.set(scheduler="threads", num_workers=_THREADS),
+        one_blas_thread(),
+    ):
+        if options.table == "grid" and not options.quick and not cache.load().measured:
+            planning.measure()
+        if options.table == "risk":
+            results = risk(options.quick, repeats, options.csv)
+        else:
+            results = {"speed": speed, "grid": grid}[options.table](Path(folder), options.quick, repeats)
+    if options.json is not None:
+        document = {"table": options.table, "machine": cache.load().to_dict(), "results": results}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
