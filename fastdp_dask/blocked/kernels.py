@@ -11,15 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastdp_dask.blocked.block_size import block_rows_for
+from fastdp_dask.blocked.scratch import borrow
 from fastdp_dask.blocked.source import native, native_target
-from fastdp_dask.rows import _row_kernels, sweep
+from fastdp_dask.rows import sweep
+from fastdp_dask.rows.deviation import largest_deviation
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling
-from fastdp_dask.sketch.blocks import pieces, previous_power_of_two
+from fastdp_dask.sketch._gather_kernels import signed_copy
+from fastdp_dask.sketch.blocks import pieces
 from fastdp_dask.sketch.srht import SRHT
-from fastdp_dask.sketch.tiles import tile_rows
+from fastdp_dask.sketch.tiles import tile_rows, transform_tiles
 
-_TILE_BYTES = 2**20  # scaled rows made, used and forgotten in the caches; much smaller ones cost calls
 _PRODUCT_ROWS = 4096
 _DIGIT = 32
 _ADJOINT_ROWS = 1 << 17
@@ -43,30 +45,24 @@ def sketch_chunk(
     gradient = np.zeros(d, dtype=np.int64)
     X, y = native(X), native_target(y)
     padded, largest = sketches[0].n_padded, scaling.largest_entry
-    block = np.empty((block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1])), d), np.int32)
-    size, tile = block.shape[0], tile_rows(block)
-    step = min(size, max(tile, previous_power_of_two(max(1, _TILE_BYTES // (4 * d)))))
+    size = block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1]))
+    block = borrow("block", (size, d), np.int32)
+    tile = tile_rows(block)
     several = len(sketches) > 1
-    rows = np.empty((size if several else 0, d), np.int32)  # unsigned, for the second sketch and those after it
-    unsigned = np.zeros(step if several else 0, np.uint8)
     for piece in pieces(first, first + m, size):
+        here, place = slice(piece.first - first, piece.last - first), piece.first - piece.origin
+        count = piece.last - piece.first
+        # Scaled once: unsigned where several sketches take them, else in the block itself with the sketch's signs.
+        rows = borrow("rows", (count, d), np.int32) if several else block[place : place + count]
+        negative = np.zeros(count, np.uint8) if several else sketches[0].sign_bits(piece.first, count)
+        sweep.load(scaling, X[here], y[here], negative, rows, clip, grid, gradient)
         for t, sketch in enumerate(sketches):
-            bits = sketch.sign_bits(piece.first, piece.last - piece.first)
-            for start in range(piece.origin, piece.origin + size, step):
-                low, high = max(start, piece.first), min(start + step, piece.last)
-                at = start - piece.origin
-                if low >= high:
-                    block[at : at + step] = 0
-                    continue
-                here, place = slice(low - first, high - first), low - piece.origin
-                signs = bits[low - piece.first : high - piece.first]
-                kept = (rows if several else block)[place : place + high - low]
-                if t == 0:
-                    negative = unsigned[: high - low] if several else signs
-                    sweep.load(scaling, X[here], y[here], negative, kept, clip, grid, gradient)
-                sketch.load_tiles(block, at, at + step, tile, place, kept, signs, signed=not several)
-            sums = out[ends[t] : ends[t + 1]]
-            sketch.gather(sums, block, tile, piece.index, add=piece.first > first)
+            block[:place] = 0
+            block[place + count :] = 0
+            if several:
+                signed_copy(block, place, rows, sketch.sign_bits(piece.first, count))
+            transform_tiles(block, 0, size, tile)
+            sketch.gather(out[ends[t] : ends[t + 1]], block, tile, piece.index, add=piece.first > first)
     out[-2:] = split_digits(gradient)
     return out
 
@@ -137,34 +133,17 @@ def deviation_chunk(
     size = min(
         block_rows_for(X.shape[0], sketches[0].n_padded, largest=1, first=first, gathered=int(ends[-1])), _ADJOINT_ROWS
     )
-    block = np.empty((size, scaling.n_columns), dtype=np.int64)
-    tiles = _Tiles(scaling)
+    block = borrow("block", (size, scaling.n_columns), np.int64)
+    unused = np.zeros(scaling.n_columns, np.int64)
     for piece in pieces(first, first + X.shape[0], size):
+        here = slice(piece.first - first, piece.last - first)
+        rows = borrow("rows", (piece.last - piece.first, scaling.n_columns), np.int32)
         for t, (sketch, unit) in enumerate(zip(sketches, units, strict=True)):
             total = sums[ends[t] : ends[t + 1]]
             if unit > 1:
                 total = total // int(unit)
-            sketch.adjoint_block(total, block, piece.index)
             bits = sketch.sign_bits(piece.first, piece.last - piece.first)
-            for start in range(piece.first, piece.last, tiles.most):
-                stop = min(start + tiles.most, piece.last)
-                rows, _ = tiles.rows(X[start - first : stop - first], y[start - first : stop - first])
-                signs = bits[start - piece.first : stop - piece.first]
-                squared = _row_kernels.largest_deviation(
-                    block, unit, start - piece.origin, signs, rows, float(sketch.sketch_size)
-                )
-                out[0, t] = max(out[0, t], squared)
+            sweep.load(scaling, X[here], y[here], bits, rows, 1.0, 1.0, unused)
+            squared = largest_deviation(sketch, total, block, piece, unit, rows)
+            out[0, t] = max(out[0, t], squared)
     return out
-
-
-class _Tiles:
-    """Scaled rows, a tile at a time, in the same memory each time."""
-
-    def __init__(self, scaling: Scaling) -> None:
-        self.most = min(4096, max(64, _TILE_BYTES // (4 * max(1, scaling.n_columns))))
-        self._scaling = scaling
-        self._rows = np.empty((self.most, scaling.n_columns), dtype=np.int32)
-        self._target = np.empty(self.most)
-
-    def rows(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._scaling.rows(X, y, self._rows[: len(X)], self._target[: len(X)])

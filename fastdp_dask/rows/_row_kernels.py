@@ -244,33 +244,3 @@ def add_gradient(
     for i in range(fours, m):
         for j in range(d):
             total[j] += flat[i * d + j] * weights[i]
-
-
-@kernel
-def largest_deviation(
-    block: np.ndarray, unit: float, offset: int, bits: np.ndarray, rows: np.ndarray, sampled: float
-) -> float:
-    """max_i ‖± unit · block[offset + i] − sampled · rows[i]‖², − where bits[i] is 1, in one fixed order per row.
-
-    ± block = (sqrt(k2)·S)ᵀ(sqrt(k2)·S X) for one block, in grid integers divided by `unit`; rows are X's.
-    """
-    largest = 0.0
-    d = rows.shape[1]
-    lanes = np.empty(16)
-    width = np.uintp(lanes.shape[0])
-    flat, wanted = block.reshape(-1), rows.reshape(-1)
-    n_columns = np.uintp(d)
-    for i in range(np.uintp(rows.shape[0])):
-        here, there = (np.uintp(offset) + i) * n_columns, i * n_columns
-        sign = -unit if bits[i] else unit
-        for j in range(width):
-            lanes[j] = 0.0
-        for k in range(np.uintp(0), n_columns, width):
-            for j in range(min(width, n_columns - k)):
-                difference = sign * flat[here + k + j] - sampled * wanted[there + k + j]
-                lanes[j] += difference * difference
-        total = 0.0
-        for j in range(width):
-            total += lanes[j]
-        largest = max(largest, total)
-    return largest

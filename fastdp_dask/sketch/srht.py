@@ -14,6 +14,7 @@ from fastdp_dask.sketch import coherence as coherence_module
 from fastdp_dask.sketch import low_coherence
 from fastdp_dask.sketch._fwht_kernels import _fwht_rows as fwht_rows
 from fastdp_dask.sketch._gather_kernels import flip_rows, gather, gather_add, scatter_tile, signed_copy
+from fastdp_dask.sketch._joined import gather_finished, rows_together
 from fastdp_dask.sketch.blocks import next_power_of_two, pieces
 from fastdp_dask.sketch.tiles import join_tiles, tile_rows, transform_tiles
 
@@ -119,36 +120,24 @@ class SRHT:
         fwht_rows(block)
         gather_add(sums, block, self.rows, size.bit_length() - 1, index)
 
-    def load_tiles(
-        self,
-        block: np.ndarray,
-        start: int,
-        stop: int,
-        tile: int,
-        at: int,
-        rows: np.ndarray,
-        bits: np.ndarray,
-        *,
-        signed: bool,
-    ) -> None:
-        """Each tile of rows start … stop − 1 of `block` := H_t B times `rows`, which lie at `at` and below; else zeros.
-
-        signed: `rows` are that part of the block itself, and B times the data already.  `bits` are the sign bits of
-        these rows.  When every tile is loaded the block is ready for `gather`.
-        """
-        block[start:at] = 0
-        if not signed:
-            signed_copy(block, at, rows, bits)
-        block[at + bits.shape[0] : stop] = 0
-        transform_tiles(block, start, stop, tile)
-
     def gather(self, sums: np.ndarray, block: np.ndarray, tile: int, index: int, *, add: bool) -> None:
-        """sums := or += sqrt(k2) · S restricted to block `index`, times its rows; `block` holds its loaded tiles."""
+        """sums := or += sqrt(k2) · S restricted to block `index`, times its rows, which stand in `block` with
+        their signs; its tiles are transformed already.
+        """
+        size, columns = block.shape
+        shift, together = size.bit_length() - 1, rows_together(size, tile, columns, block.itemsize)
+        if together:
+            order, edges = _by_place(self, tile, together)
+            gather_finished(sums, block, tile, together, self.rows, order, edges, index, add)
+            return
         join_tiles(block, tile)
-        (gather_add if add else gather)(sums, block, self.rows, block.shape[0].bit_length() - 1, index)
+        (gather_add if add else gather)(sums, block, self.rows, shift, index)
 
-    def adjoint_block(self, sums: np.ndarray, block: np.ndarray, index: int) -> None:
-        """block := rows of sqrt(k2) · H Pᵀ · sums that belong to block `index`; their signs, B, are the caller's."""
+    def adjoint_tiles(self, sums: np.ndarray, block: np.ndarray, index: int) -> int:
+        """block := what `join_tiles` turns into rows of sqrt(k2) · H Pᵀ · sums that belong to block `index`.
+
+        The rows of a tile; the signs, B, are the caller's.
+        """
         size, tile = block.shape[0], tile_rows(block)
         shift = size.bit_length() - 1
         order, edges = _by_tile(self, shift, tile)
@@ -158,7 +147,11 @@ class SRHT:
             if here.size:
                 scatter_tile(block, sums, self.rows, here, shift, index)
                 transform_tiles(block, start, start + tile, tile)
-        join_tiles(block, tile)
+        return tile
+
+    def adjoint_block(self, sums: np.ndarray, block: np.ndarray, index: int) -> None:
+        """block := rows of sqrt(k2) · H Pᵀ · sums that belong to block `index`; their signs, B, are the caller's."""
+        join_tiles(block, self.adjoint_tiles(sums, block, index))
 
     # -- whole arrays ----------------------------------------------------------------------------------------
 
@@ -224,6 +217,14 @@ def _by_tile(sketch: SRHT, shift: int, tile: int) -> tuple[np.ndarray, np.ndarra
     order = np.argsort(offsets, kind="stable")
     edges = np.searchsorted(offsets[order], np.arange(0, (1 << shift) + 1, tile))
     return order, edges
+
+
+@lru_cache(maxsize=16)
+def _by_place(sketch: SRHT, tile: int, together: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sampled rows by their offset in a tile, and where in that order each run of `together` offsets begins."""
+    places = sketch.rows & (tile - 1)
+    order = np.argsort(places, kind="stable")
+    return order, np.searchsorted(places[order], np.arange(0, tile + 1, together))
 
 
 def _as_matrix(value: Any, rows: int, name: str) -> np.ndarray:
