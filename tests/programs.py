@@ -14,7 +14,7 @@ def needs(*programs: str) -> None:
     search = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are
     missing = [program for program in programs if shutil.which(program, path=search) is None]
     if missing:
-        _absent(missing)
+        absent(missing)
 
 
 def needs_distribution(*names: str) -> None:
@@ -26,10 +26,10 @@ def needs_distribution(*names: str) -> None:
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        _absent(missing)
+        absent(missing)
 
 
-def _absent(missing: list[str]) -> None:
+def absent(missing: list[str]) -> None:
     reason = f"not installed: {', '.join(missing)}"
     if os.environ.get("FASTDP_SITE") == "required":
         pytest.fail(reason)
