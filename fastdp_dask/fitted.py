@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.source import as_blocks, column_names, count_features
 from fastdp_dask.errors import ArgumentError
+from fastdp_dask.uncertainty.intervals import Intervals
+from fastdp_dask.uncertainty.summary import Summary, notes_of, rows_of
 
 
 class FittedLinear:
@@ -22,6 +24,8 @@ class FittedLinear:
     n_iter_: int
     release_: dict[str, float]
     privacy_spent_: tuple[float, float]
+    intervals_: Intervals | None
+    no_intervals_: str
 
     def predict(self, X: Any) -> Any:
         """X coef_ + intercept_, (n_samples,): a lazy Dask array for Dask input, else NumPy.
@@ -54,6 +58,46 @@ class FittedLinear:
         left, total = da.compute((residual**2).sum(), ((target - target.mean()) ** 2).sum())
         return float(1.0 - left / total)
 
+    @property
+    def stderr_(self) -> np.ndarray:
+        """Standard errors of the coefficients, (n_features,), and last that of the intercept if there is one."""
+        return self._intervals().standard_error
+
+    def confint(self, level: float = 0.95) -> np.ndarray:
+        """Confidence intervals, lower and upper ends, in the rows of `stderr_`: (n_features + intercept, 2).
+
+        Of a declared group each coefficient counts from the group's mean, which the intercept takes up: that is what
+        the data can tell.  See `fastdp_dask.uncertainty.intervals.Intervals` for what an interval covers, and
+        `summary` for the table.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ArgumentError
+            If the solver has no intervals, or `level` is out of range.
+        """
+        return self._intervals().confint(level)
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Coefficients with standard errors, intervals and the share of the variance that is due to privacy."""
+        check_is_fitted(self)
+        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.coef_.size)])]
+        found = self.intervals_
+        coef = self.coef_.tolist()
+        if found is None or len(found.coef) > len(names):
+            names, coef = [*names, "(intercept)"], [*coef, self.intercept_]
+        epsilon, delta = self.privacy_spent_
+        heading = (f"Private linear regression, epsilon = {epsilon:.4g}, delta = {delta:.3g}",)
+        rows = rows_of(names, found, coef, level)
+        return Summary(rows, heading, notes_of(found, self.no_intervals_), level)
+
+    def _intervals(self) -> Intervals:
+        check_is_fitted(self)
+        if self.intervals_ is None:
+            raise ArgumentError(f"solver must be one with intervals, got another: {self.no_intervals_}.")
+        return self.intervals_
+
     def _on(self, X: Any) -> da.Array:
         columns.as_many(self.n_features_in_, count_features(X))
         columns.same(getattr(self, "feature_names_in_", None), column_names(X))
@@ -76,6 +120,7 @@ class FittedLinear:
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.release_, self.privacy_spent_, self.n_iter_ = released, spent, n_iter
+        self.intervals_, self.no_intervals_ = None, "this model was kept without them"
 
     def _restore(self, document: dict[str, Any]) -> None:
         """Take the numbers of a `model.json`."""
@@ -85,6 +130,9 @@ class FittedLinear:
             coef, float(document["intercept"]), document["released"], spent, document["feature_names"],
             int(document["n_iter"]),
         )  # fmt: skip
+        kept = document.get("intervals")
+        self.intervals_ = None if kept is None else Intervals.from_dict(kept)
+        self.no_intervals_ = document.get("no_intervals", self.no_intervals_)
 
     def _document(self, *, solver: str, preset: str, reproducible: bool) -> dict[str, Any]:
         names = getattr(self, "feature_names_in_", None)
@@ -99,4 +147,6 @@ class FittedLinear:
             "n_iter": self.n_iter_,
             "solver": solver,
             "preset": preset,
+            "intervals": None if self.intervals_ is None else self.intervals_.to_dict(),
+            "no_intervals": self.no_intervals_,
         }

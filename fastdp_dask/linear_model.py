@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from fastdp_dask import rng, run_protocol
-from fastdp_dask.blocked import columns
+from fastdp_dask.blocked import columns, holding
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.source import as_blocks, count_features
@@ -22,6 +22,8 @@ from fastdp_dask.ledger import Ledger
 from fastdp_dask.rows.scaling import declare
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers import dispatch
+from fastdp_dask.uncertainty import residual
+from fastdp_dask.uncertainty.intervals import intervals
 
 _logger = logging.getLogger(__name__)
 _UNNAMED = (
@@ -77,6 +79,13 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         Folder for plan, releases and model; an interrupted fit continues there and never draws twice.  Values are
         never compared with those of the first call, for a refusal would tell of one record that changed: `source`
         of `fit` names the data, and other data need another folder.
+    uncertainty : bool, default False
+        Release the sum of squared residuals too, in one more pass, for a hundredth of the gradients' budget: intervals
+        then cover the population.  Without it they cover least squares on these records: privacy noise alone.
+    persist : {"auto", True, False}, default "auto"
+        Hold the data in memory from the first pass to the end of the fit, so that later passes need no disk.  "auto":
+        where they fit with room to spare, into the workers' memory limits or this machine's free memory.  The result
+        is the same to the last bit.
 
     Attributes
     ----------
@@ -92,6 +101,8 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
     release_ : dict
         Every number released beside the coefficients, by name.
     privacy_spent_ : tuple (epsilon, delta)
+    stderr_ : ndarray of shape (n_features + intercept,)
+        Standard errors, of solvers "ihm" and "fastihm" (preset "tight") and "adassp"; see `confint` and `summary`.
     n_passes_ : int
         Passes over X that this fit made.
 
@@ -123,6 +134,8 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         random_state: Any = None,
         ledger: Any = None,
         run_dir: str | os.PathLike[str] | None = None,
+        persist: bool | str = "auto",
+        uncertainty: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -141,6 +154,8 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.ledger = ledger
         self.run_dir = run_dir
+        self.persist = persist
+        self.uncertainty = uncertainty
 
     def fit(
         self,
@@ -186,6 +201,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
             count_features(X), bounds_X=self.bounds_X, data_norm=self.data_norm, groups=self.groups,
             bounds_y=self.bounds_y, fit_intercept=self.fit_intercept,
         )  # fmt: skip
+        persist = holding.checked(self.persist)
         noise = rng.NoiseSource(self.random_state)
         if self.public_seed is not None:
             warnings.warn(
@@ -203,16 +219,19 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         lies = layout.layout(*features.shape, chunks=features.chunks[0], itemsize=features.dtype.itemsize)
         kept = run_protocol.begun_plan(self.run_dir)
         plan = choice.make_plan(request, features.shape[0], scaling.n_columns, lies, cache.load(), kept=kept)
+        if self.uncertainty:
+            plan = residual.with_residual(plan)
         facts = {
             "scaling": scaling.to_dict(), "feature_names": names, "source": source,
         }  # fmt: skip
         _logger.info("%s", plan.describe())
         with run_protocol.begun(
             self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
-        ) as run:
+        ) as run, BlockedRows(
+            features, target, scaling, progress, persist=persist, expected_passes=plan.n_passes
+        ) as rows:  # fmt: skip
             if run.continued and source is None:
                 _logger.warning(_UNNAMED, self.run_dir)
-            rows = BlockedRows(features, target, scaling, progress)
             if run.model is None:
                 solution = dispatch.solve(
                     rows, plan, public_seed=run.public_seed, noise=noise, releases=run.releases
@@ -220,6 +239,10 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
                 coef, intercept = scaling.to_user(solution.theta)
                 spent = (solution.epsilon, solution.delta)
                 self._set(coef, intercept, dict(solution.released), spent, names, plan.n_iter)
+                if plan.residual_noise:
+                    residual.release_residual(rows, solution.theta, plan, noise, run.releases)
+                self.intervals_ = intervals(plan, run.releases, solution.iterates, scaling)
+                self.no_intervals_ = residual.why_not(plan)
                 reproducible = noise.reproducible or self.public_seed is not None
                 run.finish(self._document(solver=plan.solver, preset=plan.preset, reproducible=reproducible))
             else:

@@ -123,3 +123,7 @@ class DenseRows:
     def gradient(self, theta: np.ndarray, clip: float) -> np.ndarray:
         self.n_passes += 1
         return gradient(self.rows, self.target, theta, clip)
+
+    def squared_residuals(self, theta: np.ndarray, clip: float) -> float:
+        self.n_passes += 1
+        return float(np.sum(np.clip(self.target - self.rows @ theta, -clip, clip) ** 2))

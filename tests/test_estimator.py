@@ -176,7 +176,7 @@ def test_learned_attributes() -> None:
     assert not hasattr(found, "feature_names_in_")
     assert {name for name in vars(found) if name.endswith("_")} == {
         "coef_", "intercept_", "n_features_in_", "n_iter_", "n_passes_", "plan_", "privacy_spent_",
-        "release_",
+        "release_", "intervals_", "no_intervals_",
     }  # fmt: skip
 
 

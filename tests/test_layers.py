@@ -23,7 +23,7 @@ FLOORS = [
     {"mechanisms", "releases", "ledger"},
     {"run_folder", "solvers", "blocked", "data"},
     {"costs"},
-    {"run_protocol"},
+    {"run_protocol", "uncertainty"},
     {"fitted"},
     {"linear_model", "bounded_features", "fast_mix", "planning", "noise_curves"},
     {"audit", "jobs"},

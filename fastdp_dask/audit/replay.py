@@ -16,6 +16,7 @@ import numpy as np
 from fastdp_dask import linalg
 from fastdp_dask.blocked import kernels
 from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.blocked.residuals import residual_chunk
 from fastdp_dask.blocked.source import as_blocks
 from fastdp_dask.rows.grid import GRID, residual_grid
 from fastdp_dask.rows.scaling import Scaling
@@ -81,6 +82,13 @@ class ReplayedRows:
         grid = residual_grid(self.n_rows, clip)
         sums = kernels.gradient_chunk(self._X, self._y, 0, scaling=self.scaling, theta=theta, clip=clip, grid=grid)
         return np.asarray(sums[0] / (GRID * grid))
+
+    def squared_residuals(self, theta: np.ndarray, clip: float) -> float:
+        """As the protocol says."""
+        self.n_passes += 1
+        grid = residual_grid(self.n_rows, clip)
+        sums = residual_chunk(self._X, self._y, 0, scaling=self.scaling, theta=theta, clip=clip, grid=grid)
+        return float(sums[0, 0]) / grid**2
 
 
 @contextmanager

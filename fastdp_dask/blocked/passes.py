@@ -15,9 +15,10 @@ import dask
 import dask.array as da
 import numpy as np
 
-from fastdp_dask.blocked import dense, kernels, memory, tree
+from fastdp_dask.blocked import dense, holding, kernels, memory, scratch, tree
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
+from fastdp_dask.blocked.residuals import residual_chunk
 from fastdp_dask.blocked.waiting import computed
 from fastdp_dask.rows.grid import GRID, deviation_unit, gram_shift, residual_grid
 from fastdp_dask.rows.scaling import Scaling
@@ -38,6 +39,11 @@ class BlockedRows:
         Declared bounds, public.
     progress : callable, optional
         Context manager factory told of each pass: see `fastdp_dask.blocked.progress`.
+    persist : {"auto", True, False}, default False
+        Hold the data in memory from the first pass on; "auto": where they fit with room to spare
+        (`fastdp_dask.blocked.holding`).  As a context manager this object lets go of them at the end.
+    expected_passes : int, default 2
+        With one pass to come nothing is held.
 
     Attributes
     ----------
@@ -45,7 +51,16 @@ class BlockedRows:
         Passes over X so far.
     """
 
-    def __init__(self, X: da.Array, y: da.Array | None, scaling: Scaling, progress: PassProgress = silent) -> None:
+    def __init__(
+        self,
+        X: da.Array,
+        y: da.Array | None,
+        scaling: Scaling,
+        progress: PassProgress = silent,
+        *,
+        persist: bool | str = False,
+        expected_passes: int = 2,
+    ) -> None:
         self.scaling = scaling
         self.n_rows = int(X.shape[0])
         self.n_passes = 0
@@ -54,6 +69,20 @@ class BlockedRows:
         self._progress = progress
         self._sketched: tuple[list[np.ndarray], Any] = ([], None)
         self._counted_by: BlockedRows | None = None
+        self._persist = persist if expected_passes > 1 else False
+        self._lazy: tuple[da.Array, da.Array] | None = None  # what X and y were before they were held
+
+    def __enter__(self) -> BlockedRows:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let go of data and work arrays in memory; later passes read again."""
+        if self._lazy is not None:
+            holding.release(self._X, self._y)
+            self._X, self._y = self._lazy
+            self._lazy = None
+        self._persist, self._sketched = False, ([], None)
+        scratch.forget()
 
     def with_target(self) -> BlockedRows:
         """The rows [x_i y_i] (n, d + 1), of norm² ≤ 2; their passes are counted and reported as passes of these."""
@@ -93,7 +122,7 @@ class BlockedRows:
         given = 16 * sum(total.size for total in sums)  # the sums, and a coarsened copy
 
         def work(chunk_rows: int) -> int:
-            return given + memory.block_work(chunk_rows, self.scaling.n_columns, 8)
+            return given + memory.block_work(chunk_rows, self.scaling.n_columns, 12)  # int64, and int32 rows
 
         squares, _ = self._run(
             "deviation", kernel, (1, len(sketches)), np.float64, np.maximum, work, sums=dask.delayed(np.asarray)(stays)
@@ -131,6 +160,13 @@ class BlockedRows:
         total, _ = self._run("gradient", kernel, (1, self.scaling.n_columns), np.int64, np.add)
         return total[0] / (GRID * grid)
 
+    def squared_residuals(self, theta: np.ndarray, clip: float) -> float:
+        """Σ_i clip_C(y_i − x_iᵀθ)² of the scaled rows; blanking a record moves it by at most C²."""
+        grid = residual_grid(self.n_rows, clip)
+        kernel = partial(residual_chunk, scaling=self.scaling, theta=theta, clip=clip, grid=grid)
+        total, _ = self._run("residual", kernel, (1, 1), np.int64, np.add)
+        return float(total[0, 0]) / grid**2
+
     # -- one pass --------------------------------------------------------------------------------------------
 
     def _run(
@@ -157,14 +193,14 @@ class BlockedRows:
         """
         X, y = self._merged(shape[0] * shape[1] * self._partial_itemsize(dtype))
         longest = max(X.chunks[0])
-        memory.check(
-            name,
-            memory.project(
-                chunk_rows=longest, n_features=self.scaling.n_features, itemsize=X.dtype.itemsize,
-                merged=X is not self._X, shape=shape, partial_itemsize=self._partial_itemsize(dtype),
-                work=memory.tile_work(self.scaling.n_columns) if work is None else work(longest),
-            ),
+        projected = memory.project(
+            chunk_rows=longest, n_features=self.scaling.n_features, itemsize=X.dtype.itemsize,
+            merged=X is not self._X, shape=shape, partial_itemsize=self._partial_itemsize(dtype),
+            work=memory.tile_work(self.scaling.n_columns) if work is None else work(longest),
         )  # fmt: skip
+        memory.check(name, projected)
+        if self._hold(projected):
+            X, y = self._merged(shape[0] * shape[1] * self._partial_itemsize(dtype))
         counted = self if self._counted_by is None else self._counted_by
         self.n_passes += 1
         if counted is not self:
@@ -182,6 +218,15 @@ class BlockedRows:
                     total = found if total is None else combine(total, found)
         assert total is not None
         return total, stays
+
+    def _hold(self, projected: memory.PassMemory) -> bool:
+        """Take the data into memory at the first pass, if that is asked for and possible; whether it was done now."""
+        wanted, self._persist = self._persist, False
+        if not wanted or (wanted == "auto" and not holding.fits(self._X.nbytes + self._y.nbytes, projected)):
+            return False
+        self._lazy = (self._X, self._y)
+        self._X, self._y = dask.persist(self._X, self._y)
+        return True
 
     def _partial_itemsize(self, dtype: Any) -> int:
         """Bytes of a number in a chunk's partial: a sketch of int64 totals is made in int32 where no sum overflows."""

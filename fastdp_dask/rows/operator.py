@@ -42,6 +42,10 @@ class RowOperator(Protocol):
         """Σ_i x_i clip_C(y_i − x_iᵀθ), (d,)."""
         ...
 
+    def squared_residuals(self, theta: np.ndarray, clip: float) -> float:
+        """Σ_i clip_C(y_i − x_iᵀθ)²."""
+        ...
+
 
 @runtime_checkable
 class SketchedRows(RowOperator, Protocol):

@@ -93,6 +93,8 @@ class Plan:
     events : tuple of Event
         Every mechanism that the run pays for: the ledger recomputes ε from them.  A run draws each release through
         `ReleaseLog.once`, and nothing else is drawn.
+    residual_noise : float
+        Standard deviation of the noise on the sum of squared residuals, over its sensitivity C²; 0: not released.
     forecasts : tuple of Forecast
         What each solver of the family is predicted to cost and to achieve, the chosen one first.
     why : tuple of str
@@ -119,6 +121,7 @@ class Plan:
     budget: tuple[BudgetLine, ...] = ()
     reasons: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    residual_noise: float = 0.0
     forecasts: tuple[Forecast, ...] = field(default=(), compare=False)
     why: tuple[str, ...] = field(default=(), compare=False)
     outlook: tuple[str, ...] = field(default=(), compare=False)
