@@ -8,9 +8,11 @@ Noise is η², the variance added to every entry of the sketch when nothing is k
     fast mixing, paper           η² = γ̄ (1 + 2m)                 φ̄(α; γ̄), k1 rows
     fast mixing, tight           η² = γ (1 + 2m)                 φ(α; γ), k1 rows
     fast mixing, any sketch      η² = (γ + sqrt(γ² + γ))²        the limit C² = 1 + 2m → ∞
-    Upadhyay (2014)              η² = 16 k1 ln(2/δ) ln(16 k1/δ)² / ε²
+    Upadhyay (2014)              η² = C² k1 ln(2/δ) ln(16 k1/δ)² / ε², C = 4
 
-Source: GM and IHM; FM, Lemma 1 and Appendix C.2; Blocki, Blum, Datta & Sheffet (2012) and Upadhyay (2014) for the last.
+Source: GM and IHM; FM, Lemma 1 and Appendix C.2; for the last, the form of Blocki, Blum, Datta & Sheffet (FOCS 2012)
+and Upadhyay (arXiv:1409.5414 and 1410.2470): all singular values at least C sqrt(k1 ln(2/δ)) ln(16 k1/δ)/ε.  See
+`upadhyay` for its constant.
 """
 
 from __future__ import annotations
@@ -52,13 +54,24 @@ def fast_mixing(
 def any_sketch(epsilons: Sequence[float], delta: float, k1: int) -> np.ndarray:
     """η² that is enough for every sketch with unit columns, the limit of 1 + 2m → ∞, for each ε, (len(epsilons),).
 
-    The level of FM's Appendix C.2 is smaller by about 1 + 1/sqrt(η²); this one is proved for both orders of a pair.
+    η² = (γ + sqrt(γ² + γ))² solves 2/sqrt(η²) + 1/η² = 1/γ, where the left side is the most that N can be: with
+    a = Σ^(−1/2) x, ‖a‖² ≤ 1/η², b = Σ^(−1/2) Zᵀu, ‖b‖ ≤ 1, E has nuclear norm 2 ‖a‖ ‖b − a/2‖, largest where b and a
+    are opposed (`privacy.beta_free`).  It is proved for both orders of a pair, every sketch and all data.
+
+    FM, Appendix C.2, has 2/sqrt(η²) − 1/η² = 1/γ, η² = (γ + sqrt(γ² − γ))²: b along a, the direction that costs most
+    where Σ loses E.  That is smaller by a factor of about 1 + 2/sqrt(η²), half a percent at γ = 200; not proved here.
     """
     return np.array([privacy.beta_free(privacy.calibrate_gamma(epsilon, delta, k1)) for epsilon in epsilons])
 
 
 def upadhyay(epsilons: Sequence[float], delta: float, k1: int) -> np.ndarray:
-    """η² = (4 sqrt(k1 ln(2/δ)) ln(16 k1/δ)/ε)²: the least squared singular value of the earlier analysis."""
+    """η² = (4 sqrt(k1 ln(2/δ)) ln(16 k1/δ)/ε)²: the least squared singular value of the earlier analysis.
+
+    Its shape is that of one Gaussian row, composed k1 times: each row gets ε/sqrt(4 k1 ln(2/δ)) and δ/(2 k1).  The
+    constant is one of this module, not copied from a theorem: 4 = sqrt(16) is the smaller of the two readings of it (16
+    would raise the curve sixteenfold), so that the comparison favours the earlier analysis.  That it is enough for k1
+    Gaussian rows is tested against the exact account; it is used for comparison only, never to calibrate a release.
+    """
     log = math.sqrt(16 * k1 * math.log(2 / delta)) * math.log(16 * k1 / delta)
     return (log / np.asarray(epsilons, dtype=float)) ** 2
 

@@ -36,6 +36,37 @@ def test_any_sketch_is_enough_at_every_deviation() -> None:
     assert 1 / beta + 2 / np.sqrt(beta) == pytest.approx(1 / gamma, rel=1e-9)
 
 
+def test_the_level_of_the_paper_for_any_sketch_is_a_little_smaller() -> None:
+    """2/sqrt(β') − 1/β' = 1/γ at β' = (γ + sqrt(γ² − γ))²; the two levels differ by 1 + 2/sqrt(β) to first order."""
+    beta = noise_curves.any_sketch(EPSILONS, DELTA, K1)
+    gamma = noise_curves.gaussian_mixing(EPSILONS, DELTA, K1)
+    paper = (gamma + np.sqrt(gamma**2 - gamma)) ** 2
+    assert 2 / np.sqrt(paper) - 1 / paper == pytest.approx(1 / gamma, rel=1e-9)
+    assert beta / paper == pytest.approx(1 + 2 / np.sqrt(beta), abs=4 / beta.min())
+
+
+def test_nuclear_norm_of_the_change_is_at_most_the_level_of_any_sketch() -> None:
+    """E = v xᵀ + x vᵀ − x xᵀ whitened: 2 ‖a‖ ‖b − a/2‖, for random a and b and for opposed ones."""
+    generator = np.random.default_rng(3)
+    beta = 50.0
+    for opposed in (False, True):
+        a = generator.standard_normal(4)
+        a /= np.linalg.norm(a) * np.sqrt(beta)
+        b = -a * np.sqrt(beta) if opposed else generator.standard_normal(4)
+        b /= np.linalg.norm(b)
+        change = np.outer(a, b) + np.outer(b, a) - np.outer(a, a)
+        norm = np.abs(np.linalg.eigvalsh(change)).sum()
+        assert norm == pytest.approx(2 * np.linalg.norm(a) * np.linalg.norm(b - a / 2), rel=1e-12)
+        most = 2 / np.sqrt(beta) + 1 / beta
+        assert norm == pytest.approx(most, rel=1e-12) if opposed else norm < most
+
+
+def test_the_earlier_level_is_enough_for_gaussian_rows() -> None:
+    """By the exact account far more than enough: that is what the later analyses gained."""
+    for epsilon, noise in zip(EPSILONS, noise_curves.upadhyay(EPSILONS, DELTA, K1), strict=True):
+        assert privacy.epsilon_of([MixingEvent(K1, noise)], DELTA) < epsilon / 10
+
+
 def test_order_of_the_curves() -> None:
     gauss = noise_curves.gaussian_mixing(EPSILONS, DELTA, K1)
     tight = noise_curves.fast_mixing(EPSILONS, DELTA, K1, 1.0)
