@@ -77,6 +77,8 @@ class BlockedRows:
 
     def __exit__(self, *error: object) -> None:
         """Let go of data and work arrays in memory; later passes read again."""
+        if self._sketched[1] is not None:
+            holding.release(self._sketched[1])
         if self._lazy is not None:
             holding.release(self._X, self._y)
             self._X, self._y = self._lazy
