@@ -62,6 +62,9 @@ def fit(
         Path | None, typer.Option(help="Declared bounds: of Parquet files, or instead of the store's own.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column that becomes y, of Parquet files.")] = None,
+    persist: Annotated[
+        bool | None, typer.Option("--persist/--no-persist", help="Hold the data in memory; default: where they fit.")
+    ] = None,
     verbose: observing.Verbose = False,
     performance_report: observing.PerformanceReport = None,
 ) -> None:
@@ -94,6 +97,7 @@ def fit(
             bounds=bounds, target=target, performance_report=performance_report,
             epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
             public_seed=public_seed, random_state=random_state, ledger=ledger,
+            persist="auto" if persist is None else persist,
         )  # fmt: skip
 
 
