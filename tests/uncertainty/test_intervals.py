@@ -30,7 +30,7 @@ PUBLIC = {"bounds_X": (-1.0, 1.0), "bounds_y": (-1.0, 1.0), "preset": "tight"}
 
 @pytest.fixture(scope="module")
 def measured() -> list[dict[str, Any]]:
-    from coverage import measure, sphere
+    from interval_coverage import measure, sphere
 
     design = sphere(16384, np.random.default_rng(0))
     return [measure(design, solver, epsilon, 25) for solver, epsilon in SOLVERS]

@@ -1,7 +1,7 @@
 """How often intervals of private coefficients cover the truth, on three kinds of generated data.
 
-    python examples/coverage.py            # 500 runs of each; about half an hour
-    python examples/coverage.py --quick    # seconds
+    python examples/interval_coverage.py            # 500 runs of each; about half an hour
+    python examples/interval_coverage.py --quick    # seconds
 
 Each run draws new targets, and fits with `uncertainty=True` at epsilon = 1 (fastihm at 3), delta = 1/n².  Coverage
 is of the coefficients of the population, by intervals of 95 %: the mean over runs and coefficients, with the lowest and
@@ -119,7 +119,7 @@ def measure(design: Design, solver: str, epsilon: float, runs: int) -> dict[str,
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print and write `coverage.csv`."""
+    """Measure, print and write `interval_coverage.csv`."""
     parser = argparse.ArgumentParser(description="Coverage of the intervals of private coefficients.")
     parser.add_argument("--quick", action="store_true", help="4 runs on 4,096 rows")
     parser.add_argument("--runs", type=int, default=500)
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     n, runs = (4096, 4) if options.quick else (options.rows, options.runs)
     options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "coverage.csv").open("w", newline="") as stream:
+    with (options.out / "interval_coverage.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         for number, make in enumerate(DESIGNS):
