@@ -49,12 +49,14 @@ def run_job(
             folder.write(folder.files.job, asked.model_dump_json(exclude_none=True, exclude_defaults=True))
         folder.note("begin", **identity, host=socket.gethostname(), pid=os.getpid())
         with _ending_noted(folder):
-            seeds = {} if asked.seeds is None else asked.seeds.model_dump()
+            more: dict[str, Any] = {} if asked.seeds is None else asked.seeds.model_dump()
+            if asked.persist is not None:
+                more["persist"] = asked.persist
             fit_store(
                 asked.data, Path(asked.run_dir), progress, _workers(asked, on, folder, scheduler),
                 bounds=asked.bounds, target=asked.target, epsilon=asked.epsilon, delta=asked.delta,
                 solver=asked.solver, preset=asked.preset, n_iter=asked.n_iter, k1=asked.k1, k2=asked.k2,
-                ledger=asked.ledger, **seeds,
+                ledger=asked.ledger, storage_options=asked.storage, **more,
             )  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, field_validator, model_validator
 
 from fastdp_dask.jobs.fields import (
     Count,
@@ -16,6 +17,7 @@ from fastdp_dask.jobs.fields import (
     Name,
     Number,
     Place,
+    Setting,
     Variable,
     Word,
 )
@@ -163,8 +165,10 @@ class Job(_Section):
         Checked against the store's.
     bounds : path, optional
         Declared bounds and categories instead of the store's own.
-    epsilon, delta, solver, preset, n_iter, k1, k2, ledger
+    epsilon, delta, solver, preset, n_iter, k1, k2, persist, ledger
         As of fastdp fit.
+    storage : table, optional
+        What the storage of a URL needs beside it, such as endpoint_url; no credentials.
     run_dir : path
         Run folder on a file system that driver and workers share; holds plan, releases, model, scripts and logs.
     walltime, notice : seconds
@@ -188,6 +192,8 @@ class Job(_Section):
     n_iter: Count | None = None
     k1: Count | None = None
     k2: Count | None = None
+    persist: Annotated[bool, Field(strict=True)] | None = None
+    storage: dict[Variable, Setting] = Field(default_factory=dict)
     ledger: Place | None = None
     run_dir: Place
     walltime: Duration = 3600
@@ -201,6 +207,16 @@ class Job(_Section):
     slurm: Slurm | None = None
     pbs: Pbs | None = None
     kubernetes: Kubernetes | None = None
+
+    @field_validator("storage")
+    @classmethod
+    def _no_credentials(cls, storage: dict[str, Any]) -> dict[str, Any]:
+        names = [*storage, *(name for each in storage.values() if isinstance(each, dict) for name in each)]
+        if any(re.search("key|secret|token|pass|cred", name, re.IGNORECASE) for name in names):
+            raise ValueError(
+                "settings without credentials, which belong to the environment: a job file holds no secret"
+            )
+        return storage
 
     @model_validator(mode="after")
     def _times_fit(self) -> Job:

@@ -101,6 +101,14 @@ def test_a_secret_in_a_place_is_refused_and_not_repeated(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("storage", [{"secret": "hunter2"}, {"client_kwargs": {"aws_access_key_id": "hunter2"}}])
+def test_credentials_among_storage_settings_are_refused(storage: dict[str, Any]) -> None:
+    assert job(storage={"endpoint_url": "http://x", "anon": True}).storage == {"endpoint_url": "http://x", "anon": True}
+    with pytest.raises(ArgumentError, match="storage: expected settings without credentials") as caught:
+        job(storage=storage)
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("missing", ["data", "epsilon", "delta", "run_dir"])
 def test_what_has_no_default(missing: str) -> None:
     with pytest.raises(ArgumentError, match=f"{missing} is missing"):
