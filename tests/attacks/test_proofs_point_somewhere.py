@@ -1,4 +1,4 @@
-"""Every function and test that the proofs name exists."""
+"""Every function and test that the proofs and the threat model name exists."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import fastdp_dask
 PACKAGE = Path(fastdp_dask.__file__).parent
 TESTS = Path(__file__).parent.parent
 TEXT = (PACKAGE / "PROOFS.md").read_text()
+THREATS = (PACKAGE / "THREAT_MODEL.md").read_text()
 NAMES = sorted(set(re.findall(r"`([\w./]+)`", TEXT)))
+FILES = sorted(set(re.findall(r"`([\w./]+)`", TEXT + THREATS)))
 
 
-@pytest.mark.parametrize("path", [name for name in NAMES if "/" in name or name.endswith(".py")])
+@pytest.mark.parametrize("path", [name for name in FILES if "/" in name or name.endswith(".py")])
 def test_a_named_file_exists(path: str) -> None:
     assert (TESTS / path).exists() or (PACKAGE / path).exists()
 
@@ -34,6 +36,10 @@ def test_a_named_function_exists(name: str) -> None:
             else importlib.import_module(f"{found.__name__}.{attribute}")
         )
     assert found is not None
+
+
+def test_the_threat_model_names_its_tests() -> None:
+    assert len([name for name in FILES if name.endswith(".py") and f"`{name}`" in THREATS]) >= 12
 
 
 def test_every_attack_is_named() -> None:
