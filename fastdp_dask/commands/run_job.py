@@ -17,6 +17,8 @@ from fastdp_dask.commands.fit import fit_store
 from fastdp_dask.commands.stopping import Stoppable, Stopped
 from fastdp_dask.errors import BudgetError, ClusterLostError
 from fastdp_dask.file_lock import FileLock, LockBusy
+from fastdp_dask.ledger import Ledger
+from fastdp_dask.run_protocol import refuse_early
 
 _TURN_SECONDS = 60.0  # for another copy of this job to end
 
@@ -36,6 +38,7 @@ def run_job(
     from fastdp_dask.jobs import read_job
     from fastdp_dask.jobs.environment import without_job
     from fastdp_dask.jobs.records import JobFolder
+    from fastdp_dask.jobs.workers import dask_config
 
     asked = read_job(job, on)
     folder = JobFolder(asked.run_dir).make()
@@ -47,8 +50,11 @@ def run_job(
     with Stoppable(_told(folder, PassReport()), message) as progress, _only_copy(folder.path, asked.run_dir):
         if Path(folder.files.job) != job.resolve():
             folder.write(folder.files.job, asked.model_dump_json(exclude_none=True, exclude_defaults=True))
+        folder.write(folder.files.dask, dask_config(asked))
         folder.note("begin", **identity, host=socket.gethostname(), pid=os.getpid())
         with _ending_noted(folder):
+            if asked.ledger is not None:  # before workers are waited for
+                refuse_early(Ledger(asked.ledger), asked.run_dir, asked.epsilon, asked.delta)
             more: dict[str, Any] = {} if asked.seeds is None else asked.seeds.model_dump()
             if asked.persist is not None:
                 more["persist"] = asked.persist

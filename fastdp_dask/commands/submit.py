@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fastdp_dask.errors import FastDPError
+from fastdp_dask.ledger import Ledger
+from fastdp_dask.run_protocol import refuse_early
 
 if TYPE_CHECKING:
     from fastdp_dask.jobs.model import Job
@@ -56,6 +58,8 @@ def _submit(asked: Job, queue: str, text: str) -> None:
                 f"run_dir must have no other job, got {asked.run_dir}, whose job {now.identifier} is {now.state} "
                 f"({now.because}). Wait for it, cancel it, or take another run_dir."
             )
+    if asked.ledger is not None and Path(asked.ledger).exists():
+        refuse_early(Ledger(asked.ledger), asked.run_dir, asked.epsilon, asked.delta)
     folder.make()
     content = asked.model_dump_json(exclude_none=True, exclude_defaults=True, indent=1)
     folder.write(folder.files.job, content + "\n")

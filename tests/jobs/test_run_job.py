@@ -79,8 +79,11 @@ def test_the_same_job_again_hands_out_its_model_and_spends_nothing(case: Case) -
 
 def test_a_full_budget_is_code_3(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     case.ledger.charge(1.5, 1e-6, mechanism="another")
-    assert main(["run-job", case.written(), "--on", "slurm"]) == 3
-    assert "Do not retry" in capsys.readouterr().err
+    file = case.written(count=1)
+    assert main(["submit", "slurm", file]) == 3
+    assert not case.run_dir.exists()
+    assert main(["run-job", file, "--on", "slurm"]) == 3  # before it asks anybody for workers
+    assert capsys.readouterr().err.count("Do not retry") == 2
     assert case.codes() == [3]
 
 
