@@ -1,0 +1,122 @@
+"""What a fit needs is lost while it runs: its scheduler, or a chunk of its data.  Paid once, drawn once, continued."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands.command_cases import ENVIRONMENT, SEEDS, command, make_store
+
+from fastdp_dask import Ledger
+from fastdp_dask.commands.app import main
+
+FIT = ["--epsilon=5", "--delta=1e-6", "--solver=ihm", "--n-iter=4", *SEEDS]
+# A scheduler with one worker whose every read takes a while, as on a slow disk; it lives until its input ends.
+CLUSTER = """
+import sys, time
+from distributed import LocalCluster
+from fastdp_dask.data import store
+at_once = store._Rows.__getitem__
+def slowly(rows, index):
+    time.sleep(0.1)
+    return at_once(rows, index)
+store._Rows.__getitem__ = slowly
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0") as it:
+        print(it.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+def arguments(folder: Path, out: str, ledger: str = "budget") -> list[str]:
+    return ["fit", str(folder / "store"), *FIT, "--out", str(folder / out), "--ledger", str(folder / ledger)]
+
+
+def prepared(folder: Path) -> dict[str, object]:
+    """A store, two ledgers, and what an undisturbed fit finds."""
+    make_store(folder / "store", n_rows=1024, chunk_rows=256)
+    for name in ("budget", "other"):
+        Ledger.create(folder / name, epsilon=20.0, delta=1e-3)
+    assert main(arguments(folder, "undisturbed", "other")) == 0
+    return model_of(folder / "undisturbed")
+
+
+def model_of(run: Path) -> dict[str, object]:
+    document: dict[str, object] = json.loads((run / "model.json").read_text())
+    return document
+
+
+@pytest.mark.cluster
+def test_a_scheduler_killed_in_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 75 and a line; money and releases stay; the same command elsewhere finishes with the same numbers."""
+    expected = prepared(tmp_path)
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    run, budget = tmp_path / "run", Ledger(tmp_path / "budget")
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "cluster.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL, env=ENVIRONMENT,
+    ) as cluster:  # fmt: skip
+        try:
+            assert cluster.stdout is not None
+            address = cluster.stdout.readline().strip()
+            with subprocess.Popen(
+                command(*arguments(tmp_path, "run"), "--scheduler", address, "--insecure", "--worker-timeout=20"),
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+            ) as fit:  # fmt: skip
+                assert fit.stderr is not None
+                said = ""
+                while "pass 3" not in said:
+                    line = fit.stderr.readline()
+                    assert line, said
+                    said += line
+                cluster.kill()
+                said += fit.stderr.read()
+                assert fit.wait(timeout=120) == 75
+        finally:
+            cluster.kill()
+    assert "scheduler" in said
+    assert "run the same command again" in said
+    assert "Traceback" not in said
+    released = (run / "releases.jsonl").read_text()
+    assert '"gradient_1"' in released
+    assert not (run / "model.json").exists()
+    assert len(budget.charges()) == 1
+    assert main(arguments(tmp_path, "run")) == 0
+    assert model_of(run) == expected
+    assert (run / "releases.jsonl").read_text().startswith(released)
+    assert len(budget.charges()) == 1
+    assert "pass 1 (gradient)" in capsys.readouterr().err  # only what was missing
+
+
+def test_a_missing_chunk_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Known without reading: refused before the charge, unless absent chunks are taken as blank records."""
+    prepared(tmp_path)
+    (tmp_path / "store" / "X" / "c" / "1" / "0").unlink()
+    assert main(arguments(tmp_path, "run")) == 1
+    assert "3 of 4 chunks" in capsys.readouterr().err
+    assert not Ledger(tmp_path / "budget").charges()
+    assert not (tmp_path / "run").exists()
+    assert main([*arguments(tmp_path, "run"), "--allow-missing-chunks"]) == 0
+
+
+def test_a_corrupt_chunk_stops_a_fit_that_continues_when_it_is_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Known by its checksum when it is read, so after the charge: nothing is released, and the charge is kept."""
+    expected = prepared(tmp_path)
+    chunk = tmp_path / "store" / "X" / "c" / "2" / "0"
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    capsys.readouterr()
+    assert main(arguments(tmp_path, "run")) == 1
+    said = capsys.readouterr()
+    assert "chunk" in said.err
+    assert "Traceback" not in said.err + said.out
+    assert not (tmp_path / "run" / "model.json").exists()
+    chunk.write_bytes(whole)
+    assert main(arguments(tmp_path, "run")) == 0
+    assert model_of(tmp_path / "run") == expected
+    assert len(Ledger(tmp_path / "budget").charges()) == 1
