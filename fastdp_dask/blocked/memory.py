@@ -117,12 +117,17 @@ def worker_limits() -> tuple[int, int] | None:
     return min(limited, key=lambda pair: pair[0] / pair[1], default=None)
 
 
-def _workers(client: Any) -> list[dict[str, Any]]:
+def workers_of(client: Any) -> dict[str, dict[str, Any]]:
+    """What the scheduler tells of each worker, by address."""
     try:
         info = client.scheduler_info(n_workers=-1)
     except TypeError:  # releases before 2025.4 always tell all
         info = client.scheduler_info()
-    return list(info["workers"].values())
+    return dict(info["workers"])
+
+
+def _workers(client: Any) -> list[dict[str, Any]]:
+    return list(workers_of(client).values())
 
 
 def _mib(count: int) -> str:

@@ -15,7 +15,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from fastdp_dask.blocked import dense, holding, kernels, memory, scratch, tree
+from fastdp_dask.blocked import dense, holding, kernels, memory, placement, scratch, tree
 from fastdp_dask.blocked.block_size import merged_chunks
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.residuals import residual_chunk
@@ -211,7 +211,8 @@ class BlockedRows:
         total, stays = None, None
         for number, part in enumerate(tree.parts(X, y, kernel, shape, dtype, combine, shared), start=1):
             title = name if part.n_chunks == n_chunks else f"{name}, part {number}"
-            with self._progress(title, counted.n_passes, part.n_rows, part.n_chunks):
+            near = placement.side_by_side(part.n_chunks, part.lazy)
+            with self._progress(title, counted.n_passes, part.n_rows, part.n_chunks), near:
                 if stay:
                     (stays,) = dask.persist(part.lazy if stays is None else combine(stays, part.lazy))
                     total = computed(stays)
@@ -227,7 +228,8 @@ class BlockedRows:
         if not wanted or (wanted == "auto" and not holding.fits(self._X.nbytes + self._y.nbytes, projected)):
             return False
         self._lazy = (self._X, self._y)
-        self._X, self._y = dask.persist(self._X, self._y)
+        with placement.side_by_side(self._X.numblocks[0], self._X, self._y):
+            self._X, self._y = dask.persist(self._X, self._y)
         return True
 
     def _partial_itemsize(self, dtype: Any) -> int:
