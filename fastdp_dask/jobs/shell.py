@@ -44,19 +44,23 @@ class Files:
 
 
 def files_of(job: Job) -> Files:
-    """The files of a job whose run folder can stand in a script.
+    """The files of a job whose places can stand in a script.
 
     Raises
     ------
     ArgumentError
-        If a directive cannot hold the path of the run folder.
+        If a directive, or a worker's command, cannot hold the path of the run folder, of scratch or of a TLS file.
     """
-    odd = sorted({letter for letter in job.run_dir if letter.isspace() or letter in "%\\'\"$`#:"})
-    if odd:
-        raise ArgumentError(
-            f"run_dir: expected a path that a #SBATCH or #PBS line can hold, got {job.run_dir!r} with {odd}. "
-            "Choose a folder without them."
-        )
+    places = {"run_dir": job.run_dir, "workers.scratch": job.workers.scratch or ""}
+    if job.tls is not None:
+        places |= {f"tls.{name}": path for name, path in job.tls.model_dump().items()}
+    for name, place in places.items():
+        odd = sorted({letter for letter in place if letter.isspace() or letter in "%\\'\"$`#:;&|<>()*?!"})
+        if odd:
+            raise ArgumentError(
+                f"{name}: expected a path that a #SBATCH or #PBS line and a worker's command can hold, got {place!r} "
+                f"with {odd}. Choose one without them."
+            )
     return Files(job.run_dir)
 
 

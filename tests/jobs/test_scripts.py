@@ -140,10 +140,14 @@ def test_pbs_selects_as_it_is_told() -> None:
         rendered(job(pbs={"directives": ["--constraint=x"]}), "pbs", PYTHON)
 
 
-@pytest.mark.parametrize("odd", ["/run 1", "/run%j", '/run"1', "/run'1", "/run$1"])
-def test_a_run_folder_that_a_directive_cannot_hold(odd: str) -> None:
-    with pytest.raises(ArgumentError, match="run_dir: expected a path that a #SBATCH or #PBS line can hold"):
-        files_of(job(run_dir=odd))
+@pytest.mark.parametrize("odd", ["/run 1", "/run%j", '/run"1', "/run'1", "/run$1", "/run;1"])
+def test_a_path_that_a_script_cannot_hold(odd: str) -> None:
+    tls = {"ca_file": "/tls/ca.pem", "cert": "/tls/cert.pem", "key": odd}
+    for name, changes in {
+        "run_dir": {"run_dir": odd}, "workers.scratch": {"workers": {"scratch": odd}}, "tls.key": {"tls": tls},
+    }.items():  # fmt: skip
+        with pytest.raises(ArgumentError, match=f"{name}: expected a path that a #SBATCH or #PBS line"):
+            files_of(job(**changes))
 
 
 def _bash(text: str, folder: Path, exit_code: int, restarts: int, **more: str) -> tuple[int, str]:
