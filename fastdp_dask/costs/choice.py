@@ -62,7 +62,7 @@ def make_plan(
     """
     public = (request, n_samples, n_columns, layout, machine, guess)
     if request.solver != "auto":
-        made = dispatch.make_plan(request, n_samples, n_columns)
+        made = _plan_of(request, n_samples, n_columns)
         return replace(made, forecasts=(forecast(made, layout, machine, guess),))
     again = _kept_request(request, kept)
     if again is not None:
@@ -113,8 +113,15 @@ def _outline(plan: Plan) -> Outline:
     estimated = not isinstance(plan, PooledPlan) or bool(plan.eigenvalue_kind)
     return Outline(
         columns=plan.n_columns + int(mixing), sketches=rounds, k2=plan.k2, gradients=gradients,
-        deviation=deviation, draws=rounds, estimate=estimated,
+        deviation=deviation, draws=rounds, estimate=estimated, drawn=_drawn(plan),
     )  # fmt: skip
+
+
+def _drawn(plan: Plan) -> tuple[int, ...]:
+    d = plan.n_columns
+    if isinstance(plan, AdaSSPPlan):
+        return (1, d * d, d)
+    return () if isinstance(plan, MixingPlan) else (d,) * plan.n_iter
 
 
 # -- the choice ----------------------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ def _choose(public: Public) -> Plan:
         if candidate.solver.endswith("mixing") and least_of_mixing(guess, n, d) > NEAR * least:
             continue  # out of reach whatever its noise: no need to calibrate it
         # What the first refuses, bad sizes say, is the caller's to mend.
-        plan = dispatch.make_plan(candidate, n, d) if candidate is first else _planned(candidate, n, d)
+        plan = _plan_of(candidate, n, d) if candidate is first else _planned(candidate, n, d)
         if plan is None:
             continue
         plan = replace(plan, forecasts=(forecast(plan, layout, machine, guess),))
@@ -182,9 +189,14 @@ def _dominated(candidate: Request, gram: Forecast, public: Public) -> bool:
     return sketched.seconds >= plain.seconds and _fits(plain.worker_bytes, layout)
 
 
+@lru_cache(maxsize=64)
+def _plan_of(request: Request, n: int, d: int) -> Plan:
+    return dispatch.make_plan(request, n, d)
+
+
 def _planned(candidate: Request, n: int, d: int) -> Plan | None:
     try:
-        return dispatch.make_plan(candidate, n, d)
+        return _plan_of(candidate, n, d)
     except FastDPError:
         # Few rows cannot hold a sketch of d columns, or a budget is out of reach of one mechanism.
         return None

@@ -13,6 +13,7 @@ from fastdp_dask.costs.machine import Machine
 from fastdp_dask.rows.grid import entry_limit
 from fastdp_dask.sketch.blocks import next_power_of_two
 
+_MOST_AT_ONCE = 4096  # whole numbers of noise from the slower sampler, as in `fastdp_dask.rng`
 _TILE = 1 << 18  # numbers in a tile of scaled rows, as in `fastdp_dask.blocked.kernels`
 
 
@@ -34,6 +35,8 @@ class Outline:
         Wishart draws and the like, each about d³.
     estimate : bool
         Whether a smallest eigenvalue is computed.
+    drawn : tuple of int
+        Whole numbers of noise in each release.
     """
 
     columns: int
@@ -43,6 +46,7 @@ class Outline:
     deviation: bool = False
     draws: int = 1
     estimate: bool = False
+    drawn: tuple[int, ...] = ()
 
     @property
     def n_passes(self) -> int:
@@ -77,7 +81,8 @@ class _Pass:
 def cost(outline: Outline, layout: Layout, machine: Machine) -> Cost:
     """The cost of every pass and of the driver's work between them.
 
-    A pass takes its start, and its chunks shared by the threads, but no less than its longest chunk.
+    A pass takes its start, and its chunks shared by the threads, but no less than its longest chunk, or than all of
+    them take to be handed out.
     """
     d, k2 = outline.columns, outline.k2
     runs = [_sketch(outline, layout, machine) if k2 else _gram(outline, layout, machine)]
@@ -86,9 +91,12 @@ def cost(outline: Outline, layout: Layout, machine: Machine) -> Cost:
     runs += [_gradient(outline, layout, machine)] * outline.gradients
     seconds = 0.0
     for run in runs:
-        seconds += machine.start + max(run.longest, run.all_chunks / layout.threads)
+        turns = run.chunks * machine.schedule if layout.moved else 0.0
+        seconds += machine.start + max(run.longest, run.all_chunks / layout.threads, turns)
     squares = outline.sketches * k2 * d**2 * machine.product
     driver = squares + (int(outline.estimate) * machine.eigen + outline.draws * machine.draw) * d**3
+    numbers = sum(count if count <= _MOST_AT_ONCE else count / 16 for count in outline.drawn)
+    driver += machine.release + numbers * machine.number
     threads = max(1, -(-layout.threads // layout.workers))
     return Cost(
         seconds=seconds + driver,
@@ -101,6 +109,13 @@ def cost(outline: Outline, layout: Layout, machine: Machine) -> Cost:
     )
 
 
+def additions_of(rows: int, padded: int, largest: int, gathered: int) -> tuple[float, int]:
+    """Additions for a column of a chunk's transform, and its blocks."""
+    b = block_rows_for(rows, padded, largest=largest, gathered=gathered)
+    blocks = -(-rows // b)
+    return blocks * b * math.log2(max(2, b)), blocks
+
+
 def _sketch(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
     d, T, k2 = outline.columns, outline.sketches, outline.k2
     padded = next_power_of_two(layout.n_samples)
@@ -108,9 +123,8 @@ def _sketch(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
     shape = (T * k2 + 2, d)
 
     def work(rows: int) -> float:
-        b = block_rows_for(rows, padded, largest=largest, gathered=T * k2)
-        blocks = -(-rows // b)
-        return T * blocks * d * (b * math.log2(max(2, b)) * machine.transform + k2 * machine.gather)
+        additions, blocks = additions_of(rows, padded, largest, T * k2)
+        return T * d * (additions * machine.transform + blocks * k2 * machine.gather)
 
     narrow = 4 if max(layout.chunks) * largest < 2**31 else 8
     handed = shape[0] * d * narrow
@@ -126,9 +140,8 @@ def _deviation(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
     padded = next_power_of_two(layout.n_samples)
 
     def work(rows: int) -> float:
-        b = min(block_rows_for(rows, padded, largest=1, gathered=T * k2), 1 << 17)
-        blocks = -(-rows // b)
-        return T * blocks * d * (b * math.log2(max(2, b)) * machine.adjoint + k2 * machine.gather)
+        additions, blocks = additions_of(rows, padded, 1, T * k2)
+        return T * d * (additions * machine.adjoint + blocks * k2 * machine.gather)
 
     def room(rows: int) -> int:
         return 16 * T * k2 * d + memory.block_work(rows, d, 8)
@@ -172,8 +185,8 @@ def _run(
     moved = machine.move * handed if layout.moved else 0.0
 
     def chunk(rows: int) -> float:
-        entries = rows * layout.n_features
-        return machine.task + moved + entries * (layout.itemsize * machine.read + machine.scale) + work(rows)
+        entry = layout.itemsize * machine.read + machine.scale
+        return machine.task + moved + rows * (machine.row + layout.n_features * entry) + work(rows)
 
     return _Pass(
         longest=chunk(max(chunks)),

@@ -5,11 +5,11 @@
 speed: a sketch pass with what follows it on the driver (ZᵀZ, its smallest singular value, a Wishart draw) against the
 pass for XᵀX, at 2^18 x 1,024 and 2^17 x 4,096, k2 = 16,384; float32, Zarr without compression, two threads.
 grid: every solver on twelve shapes: the one that was picked against the fastest of those whose predicted risk is
-within 1.2 of the least, and predicted against measured seconds.
+within 1.2 of the least, and predicted against measured seconds, both of the processor.
 risk: predicted against measured excess risk, medians over seeds, on data that nothing was tuned on.
 
 The runs of a table take turns, so that a change of the machine's load meets all of them.  `cpu` are seconds of all
-threads, which a shared machine disturbs less.  Machine constants are measured first, unless they are on file.
+threads, which a shared machine disturbs less.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import zarr
 from fastdp_dask import SRHT, PrivacyLeakWarning, plan, planning, rng
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.costs import cache, choice
+from fastdp_dask.costs.measure import measure
 from fastdp_dask.linalg import gram_of, one_blas_thread
 from fastdp_dask.mechanisms import spectral
 from fastdp_dask.mechanisms.wishart import wishart
@@ -41,6 +42,7 @@ from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.grid import GRID
 from fastdp_dask.rows.scaling import Scaling, declare
 from fastdp_dask.solvers import dispatch
+from fastdp_dask.solvers.base import Plan
 
 _SOLVERS = ("ihm", "fastihm", "adassp", "linear_mixing", "fast_linear_mixing")
 _THREADS = 2
@@ -110,7 +112,7 @@ def speed(folder: Path, quick: bool, repeats: int) -> list[Result]:
 
 
 def grid(folder: Path, quick: bool, repeats: int) -> list[Result]:
-    """The choice on twelve shapes; only solvers that are planned within 1.2 of the least risk are run."""
+    """The choice, and the predicted seconds of every solver, on twelve shapes."""
     shapes = [(2048, 4), (4096, 64)] if quick else [
         (1 << 12, 4), (1 << 12, 64), (1 << 14, 16), (1 << 14, 256), (1 << 16, 4), (1 << 16, 16), (1 << 16, 64),
         (1 << 16, 512), (1 << 18, 16), (1 << 18, 64), (1 << 20, 8), (1 << 20, 32),
@@ -119,6 +121,8 @@ def grid(folder: Path, quick: bool, repeats: int) -> list[Result]:
     results = []
     for number, (n, d) in enumerate(shapes):
         epsilon = (0.3, 1.0, 5.0)[number % 3]
+        if number == 0 and not quick:
+            machine = measure()
         X = on_disk(folder, n, d, min(n, 32768))
         y = da.zeros(n, chunks=(X.chunks[0],))
         scaling = declare(d, bounds_X=(-3, 3), bounds_y=(-3, 3), fit_intercept=False)
@@ -127,47 +131,50 @@ def grid(folder: Path, quick: bool, repeats: int) -> list[Result]:
             workers=1, machine=machine,
         )  # fmt: skip
         least = min(forecast.risk for forecast in made.forecasts)
-        near = [forecast for forecast in made.forecasts if forecast.risk <= choice.NEAR * least]
-        runs = {choice.name(f): run_of(X, y, scaling, n, d, epsilon, f.solver, f.k2) for f in near}
-        seconds = in_turns(runs, repeats)
+        near = [choice.name(f) for f in made.forecasts if f.risk <= choice.NEAR * least]
+        plans = {choice.name(f): planned(n, d, epsilon, f.solver, f.k2) for f in made.forecasts}
+        seconds, cpu = in_turns({name: run_of(X, y, scaling, chosen) for name, chosen in plans.items()}, repeats)
         picked = choice.name(made.forecasts[0])
-        over = seconds[picked] / min(seconds.values())
-        predicted = {choice.name(f): f.seconds for f in near}
-        factors = {name: predicted[name] / seconds[name] for name in seconds}
+        over = cpu[picked] / min(cpu[name] for name in near)
+        alone = choice.Layout(X.chunks[0], d)  # one thread: all its seconds are those of the processor
+        predicted = {name: choice.forecast(chosen, alone, machine).seconds for name, chosen in plans.items()}
+        factors = {name: predicted[name] / cpu[name] for name in plans}
         print(
-            f"{n:>9,} x {d:<4} epsilon {epsilon:g}: {picked:<24} x {over:.2f} of the fastest of {len(near)}; "
-            + ", ".join(f"{name} {seconds[name]:.3f} s, predicted x {factors[name]:.2f}" for name in seconds),
+            f"{n:>9,} x {d:<4} epsilon {epsilon:g}: {picked} x {over:.2f} of the fastest of {len(near)}; cpu: "
+            + ", ".join(f"{name} {cpu[name]:.3f} s x {factors[name]:.2f}" for name in plans),
             flush=True,
         )
         results.append({
-            "n": n, "d": d, "epsilon": epsilon, "picked": picked, "over": over, "seconds": seconds,
-            "predicted": predicted,
+            "n": n, "d": d, "epsilon": epsilon, "picked": picked, "over": over, "near": near, "seconds": seconds,
+            "cpu": cpu, "predicted_cpu": predicted,
         })  # fmt: skip
         shutil.rmtree(folder / f"{n}x{d}.zarr")
     return results
 
 
-def run_of(
-    X: da.Array, y: da.Array, scaling: Scaling, n: int, d: int, epsilon: float, solver: str, k2: int
-) -> Callable[[], Any]:
-    """A whole fit by one solver, after its plan."""
+def planned(n: int, d: int, epsilon: float, solver: str, k2: int) -> Plan:
+    """The plan of one solver."""
     size = k2 if k2 and solver.startswith("fast") else None
-    request = dispatch.check_request(epsilon=epsilon, delta=1 / n**2, solver=solver, k2=size)
-    made = dispatch.make_plan(request, n, d)
+    return dispatch.make_plan(dispatch.check_request(epsilon=epsilon, delta=1 / n**2, solver=solver, k2=size), n, d)
+
+
+def run_of(X: da.Array, y: da.Array, scaling: Scaling, made: Plan) -> Callable[[], Any]:
+    """A whole fit after its plan."""
     return lambda: dispatch.solve(
         BlockedRows(X, y, scaling), made, public_seed=1, noise=rng.NoiseSource(None), releases=ReleaseLog()
     )
 
 
-def in_turns(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """The fastest of several runs each, in turns, after one that compiles."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def in_turns(runs: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds, and those of all threads, of the fastest of several runs each, in turns, after one that compiles."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for number in range(repeats + 1):
         for name, run in runs.items():
-            seconds = clock(run)[1]
+            found = clock(run)[1:]
             if number:
-                times[name].append(seconds)
-    return {name: min(values) for name, values in times.items()}
+                times[name].append(found)
+    wall, cpu = ({name: min(value[i] for value in values) for name, values in times.items()} for i in (0, 1))
+    return wall, cpu
 
 
 # -- risk ----------------------------------------------------------------------------------------------------
@@ -265,8 +272,6 @@ def main(arguments: list[str] | None = None) -> None:
         dask.config.set(scheduler="threads", num_workers=_THREADS),
         one_blas_thread(),
     ):
-        if options.table == "grid" and not options.quick and not cache.load().measured:
-            planning.measure()
         if options.table == "risk":
             results = risk(options.quick, repeats, options.csv)
         else:

@@ -92,7 +92,7 @@ def test_coherence_and_deviation_from_their_definitions() -> None:
     assert (flat[:, 1] == 0).all()
 
 
-@pytest.mark.parametrize("name", ["figure1", "figure3", "appendix_f", "appendix_i"])
+@pytest.mark.parametrize("name", ["figure1", "figure3", "figure3_flights", "appendix_f", "appendix_i"])
 def test_quick_figures(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIGURES)
     importlib.import_module(name).main(["--quick", "--out", str(tmp_path)])
