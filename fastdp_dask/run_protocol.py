@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 from fastdp_dask.durable import local_path
@@ -56,7 +58,19 @@ class Run:
     def finish(self, model: dict[str, Any]) -> None:
         """Write the finished model down."""
         if self.folder is not None:
-            self.folder.finish(model)
+            self.folder.finish({**model, "versions": _versions()})
+
+
+_TOLD = ("fastdp-dask", "numpy", "scipy", "dask", "distributed", "numba", "zarr")
+
+
+def _versions() -> dict[str, str]:
+    """Of Python and the packages that a result depends on: public."""
+    found = {"python": platform.python_version()}
+    for name in _TOLD:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def refuse_early(ledger: Ledger | None, run_dir: Any, epsilon: float, delta: float) -> None:

@@ -26,7 +26,7 @@ FLOORS = [
     {"run_protocol", "uncertainty"},
     {"fitted"},
     {"linear_model", "bounded_features", "fast_mix", "planning", "noise_curves"},
-    {"audit", "jobs"},
+    {"audit", "jobs", "report"},
     {"commands"},
 ]
 PURE = {"errors", "_validate", "compiled", "discrete", "rng", "linalg", "privacy", "sketch", "rows", "mechanisms"}
@@ -45,10 +45,12 @@ ALLOWED = {
     "zarr": {"data", "commands"},
     "typer": {"commands"},
     "rich": {"blocked", "commands"},  # progress bars
-    "matplotlib": {"commands"},
+    "matplotlib": {"commands", "report"},
     "pydantic": {"jobs"},
     "yaml": {"jobs"},
     "dask_jobqueue": {"commands"},
+    "cryptography": {"commands"},
+    "fsspec": {"data"},
 }
 
 

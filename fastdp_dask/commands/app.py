@@ -21,6 +21,7 @@ from fastdp_dask.commands import (
     outcome,
     plan,
     predict,
+    report,
     run_job,
     submit,
 )
@@ -61,6 +62,7 @@ app.command("ingest")(outcome.reported(ingest.ingest))
 app.command("fit")(outcome.reported(fit.fit))
 app.command("plan")(outcome.reported(plan.plan))
 app.command("predict")(outcome.reported(predict.predict))
+app.command("report")(outcome.reported(report.report))
 app.command("audit")(outcome.reported(audit.run_audit))
 app.command("submit")(outcome.reported(submit.submit))
 app.command("jobs")(outcome.reported(jobs.jobs))

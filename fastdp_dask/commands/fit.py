@@ -18,6 +18,7 @@ from fastdp_dask.data import Declaration, Store, is_table, open_store, open_tabl
 from fastdp_dask.data.location import located
 from fastdp_dask.durable import local_path
 from fastdp_dask.errors import ArgumentError, BoundsError
+from fastdp_dask.report.write import write
 
 
 def fit(
@@ -54,6 +55,9 @@ def fit(
     k2: Annotated[int | None, typer.Option(help="Rows of the Hadamard sketch.")] = None,
     public_seed: Annotated[int | None, typer.Option(help="Fixes the sketch. For tests: it warns.")] = None,
     random_state: Annotated[int | None, typer.Option(help="Fixes the noise. For tests: not private.")] = None,
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Intervals for the population: 1 % of the gradients' budget, one pass.")
+    ] = False,
     allow_missing_chunks: Annotated[
         bool, typer.Option("--allow-missing-chunks", help="Take absent chunks as blank records.")
     ] = False,
@@ -96,7 +100,7 @@ def fit(
             data, out, progress, computing, allow_missing_chunks=allow_missing_chunks, storage_options=options,
             bounds=bounds, target=target, performance_report=performance_report,
             epsilon=epsilon, delta=delta, solver=solver, preset=preset, n_iter=n_iter, k1=k1, k2=k2,
-            public_seed=public_seed, random_state=random_state, ledger=ledger,
+            public_seed=public_seed, random_state=random_state, ledger=ledger, uncertainty=uncertainty,
             persist="auto" if persist is None else persist,
         )  # fmt: skip
 
@@ -149,7 +153,9 @@ def fit_store(
     tables.show_coefficients(console, model, declaration.target)
     tables.show_budget(console, [(f"{plan.solver}, {plan.preset}", plan)])
     print(f"Spent: epsilon = {spent:g}, delta = {failing:.3g}, for {plan.n_samples:,} records.")
+    page, _ = write(out)
     print(f"Model: {out / 'model.json'}")
+    print(f"Report: {page}")
 
 
 def _table(data: str | Path, bounds: str | Path | None, target: str | None) -> Store:

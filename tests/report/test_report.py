@@ -1,0 +1,217 @@
+"""The report of a run: from its folder alone, the same bytes each time, safe against hostile names, readable by all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import fit, model, small_data
+
+from fastdp_dask.commands.app import main
+from fastdp_dask.errors import ArgumentError, StoreError
+from fastdp_dask.report import content, figures, page, write
+
+HOSTILE = ['<script>alert("x")</script>', "a\"b'c&d", "$x_1$ " + "very long name " * 5]
+TIGHT = {"preset": "tight", "bounds_X": (-1.0, 1.0), "bounds_y": (-1.0, 1.0), "public_seed": None}
+
+
+def run(folder: Path, **options: Any) -> Path:
+    X, y = small_data(3000, 3)
+    fit(model(**{**TIGHT, "solver": "ihm", "run_dir": folder, **options}), X, y, feature_names=HOSTILE, source="a")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(tmp_path_factory.mktemp("report") / "run", uncertainty=True)
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, in order, and whether they nest."""
+
+    VOID = ("meta", "link", "input", "br", "line", "circle", "rect", "path")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, tag
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.mark.parametrize("solver", ["ihm", "fastihm", "adassp", "linear_mixing"])
+def test_every_solver_has_a_report_that_follows_the_schema(tmp_path: Path, solver: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    folder = run(tmp_path / "run", solver=solver)
+    made, told = write.write(folder)
+    report = json.loads(told.read_text())
+    schema = json.loads((Path(content.__file__).parent / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(report, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**report, "budget": "much"}, schema)
+    Page(made.read_text())
+    assert (report["intervals"]["target"] is None) == (solver == "linear_mixing")
+    assert math.isclose(sum(line["epsilon"] for line in report["budget"]), 1.0, rel_tol=1e-6)
+    assert [os.stat(path).st_mode & 0o777 for path in (made, told)] == [0o600, 0o600]
+
+
+def test_it_follows_from_the_folder_alone_to_the_last_byte(finished: Path, tmp_path: Path) -> None:
+    first = [path.read_bytes() for path in write.write(finished)]
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("plan.json", "model.json", "releases.jsonl"):
+        (moved / name).write_bytes((finished / name).read_bytes())
+    assert [path.read_bytes() for path in write.write(moved)] == first
+
+
+def test_hostile_names_stay_words(finished: Path) -> None:
+    text = page.html(content.gather(finished))
+    found = Page(text)
+    assert len(found.all("script")) == 1
+    assert '<script>alert("x")' not in text
+    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in text
+    policy = next(tag["content"] for tag in found.all("meta") if tag.get("http-equiv"))
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_it_needs_no_network_and_says_nothing_of_times_or_places(finished: Path) -> None:
+    """No address but that of the JSON schema's own words; no path; nothing of the data's place or of a clock."""
+    made, told = write.write(finished)
+    for text in (made.read_text(), told.read_text()):
+        assert not re.search(r"https?://|file:|@import|url\(", text)
+        assert str(finished) not in text
+        assert '"source"' not in text
+    assert not {"hessian_0", "rows"} & set(json.loads(told.read_text()))
+    assert "Measured ones can depend on records" in made.read_text()
+
+
+def test_it_is_marked_up_for_those_who_do_not_see_it(finished: Path) -> None:
+    found = Page(page.html(content.gather(finished)))
+    assert found.all("html") == [{"lang": "en"}]
+    assert len(found.all("h1")) == 1
+    tables = found.all("table")
+    assert len(found.all("caption")) == len(tables) >= 6
+    assert all(tag.get("scope") in ("row", "col") for tag in found.all("th"))
+    titles = {tag["id"] for tag in found.all("title") if "id" in tag}
+    assert {tag["aria-labelledby"] for tag in found.all("svg")} == titles
+    assert len(titles) == len(found.all("svg")) == 4
+    identities = [attributes["id"] for _, attributes in found.tags if attributes.get("id")]
+    assert len(identities) == len(set(identities))
+    assert {tag["for"] for tag in found.all("label")} <= set(identities)
+    assert {tag["href"] for tag in found.all("a")} <= {f"#{identity}" for identity in identities}
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_words_stand_out_from_their_ground_in_light_and_dark() -> None:
+    """WCAG 2 AA: 4.5 for text, 3 for lines and marks."""
+    style = (Path(content.__file__).parent / "assets" / "style.css").read_text()
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
+    ]
+    assert len(themes) == 2
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    for theme in themes:
+        for ink in ("ink", "soft", "accent"):
+            assert contrast(theme[ink], theme["paper"]) >= 4.5
+        for ground in ("panel", "warn"):
+            assert contrast(theme["ink"], theme[ground]) >= 4.5
+        for mark in ("accent", "second", "third", "fourth"):
+            assert contrast(theme[mark], theme["paper"]) >= 3
+            assert contrast(theme["on"], theme[mark]) >= 4.5  # percentages stand on them
+        assert contrast(theme["soft"], theme["panel"]) >= 4.5
+
+
+def test_the_guess_is_that_of_the_two_curves() -> None:
+    """1/2 + total variation/2, by quadrature on a fine grid (error below 1e-6)."""
+    x = np.linspace(-12, 12, 400_001)
+
+    def density(mean: float, deviation: float) -> Any:
+        return np.exp(-0.5 * ((x - mean) / deviation) ** 2) / (deviation * math.sqrt(2 * math.pi))
+
+    for u in (0.001, 0.3, 0.9):
+        for variance, other in ((True, density(0, math.sqrt(1 - u))), (False, density(u, 1))):
+            distance = 0.5 * float(np.sum(np.abs(density(0, 1) - other))) * (x[1] - x[0])
+            assert page._guess(u, variance) == pytest.approx(0.5 + 0.5 * distance, abs=1e-6)
+
+
+def test_the_command_and_its_pictures(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(finished), "--figures"]) == 0
+    shown = capsys.readouterr().out.split("\n")
+    assert [Path(line).name for line in shown[:2]] == ["report.html", "report.json"]
+    for name in ("coefficients", "budget", "noise"):
+        assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (finished / f"{name}.svg").read_bytes()
+    before = {path.name: path.read_bytes() for path in finished.iterdir() if path.suffix in (".png", ".svg")}
+    figures.write_figures(finished)
+    assert before == {path.name: path.read_bytes() for path in finished.iterdir() if path.suffix in (".png", ".svg")}
+
+
+def test_without_matplotlib_the_page_is_there_and_pictures_say_what_is_missing(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    write.write(finished)
+    with pytest.raises(ArgumentError, match=r"fastdp-dask\[report\]"):
+        figures.write_figures(finished)
+
+
+def test_an_unfinished_folder_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(StoreError, match="run_dir must be the run folder of a finished fit"):
+            content.gather(folder)
+    assert main(["report", str(tmp_path)]) == 1
+
+
+def test_a_seeded_run_says_so(finished: Path) -> None:
+    report = content.gather(finished)
+    assert report["guarantee"]["seeded"]
+    assert "Noise from a seed" in page.html(report)
+    report["guarantee"]["seeded"] = False
+    assert "Noise from a seed" not in page.html(report)
+
+
+def test_the_example_makes_a_report(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "report.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--out", str(tmp_path / "pay")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "[0.025" in done.stdout
+    assert (tmp_path / "pay" / "report.html").stat().st_size > 10_000
