@@ -136,11 +136,6 @@ class ReleaseLog:
             raw = path.read_bytes()
         except OSError as error:
             raise StoreError(
-                f"{path} cannot be read ({error.strerror}). Restore it from a copy: what was paid for must not be drawn "
-                "again."
-            ) from None
-        except OSError as error:
-            raise StoreError(
                 f"{path} cannot be read ({error.strerror}). Restore it from a copy: what was paid for must not be "
                 "drawn again."
             ) from None

@@ -241,13 +241,8 @@ def _bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = No
         if any(isinstance(each, str | bytes) for each in np.asarray(part, dtype=object).flat):
             raise BoundsTypeError(f"{name}: {side} must be a number or {size} numbers, got text. {hint}")
         try:
-            array = np.asarray(part)
-            if array.dtype.kind in "SU":  # NumPy would read digits in a text
-                raise BoundsTypeError(f"{name}: {side} must be a number or {size} numbers, got text. {hint}")
-            array = array.astype(np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, BoundsError):
-                raise
+            array = np.asarray(part, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got another type. {hint}") from None
         if array.ndim > 1 or (array.ndim == 1 and array.size not in (1, size)):
             raise BoundsError(f"{name}: {side} must be a number or {size} numbers, got shape {array.shape}. {hint}")
