@@ -30,6 +30,9 @@ from fastdp_dask.solvers.pooled_plan import PooledPlan
 NEAR = 1.2
 """A solver may be taken for its speed while its predicted risk is within this factor of the least."""
 
+_WORTH = 0.8
+"""A sketch must save a fifth of the seconds to be looked at: it never has less noise, and its plan takes a second."""
+
 _FAMILY = ("ihm", "fastihm", "adassp", "linear_mixing", "fast_linear_mixing")
 _SIZES = (64, 16, 4, 2)  # N/k2
 _KEPT = ("solver", "k2")
@@ -177,16 +180,16 @@ def _candidates(request: Request, n: int, d: int) -> Iterator[Request]:
 
 
 def _dominated(candidate: Request, gram: Forecast, public: Public) -> bool:
-    """Whether a sketch costs more than as many rounds without one, which need less noise: no need to calibrate it."""
+    """Whether a sketch saves too little over as many rounds without one, which need less noise."""
     _, _, d, layout, machine, _ = public
     if candidate.k2 is None or not gram.fits:
         return False
     if candidate.solver == "fastihm":
         outline = Outline(columns=d, sketches=1, k2=candidate.k2, gradients=gram.n_passes - 1)
-        return passes.cost(outline, layout, machine).seconds >= gram.seconds
+        return passes.cost(outline, layout, machine).seconds >= _WORTH * gram.seconds
     plain = passes.cost(Outline(d + 1, 1, 0, 0, estimate=True), layout, machine)
     sketched = passes.cost(Outline(d + 1, 1, candidate.k2, 0), layout, machine)
-    return sketched.seconds >= plain.seconds and _fits(plain.worker_bytes, layout)
+    return sketched.seconds >= _WORTH * plain.seconds and _fits(plain.worker_bytes, layout)
 
 
 @lru_cache(maxsize=64)
