@@ -1,7 +1,5 @@
 """Time of the Walsh-Hadamard transform, as a multiple of the time of copying the same array.
 
-    python tests/benchmarks/bench_fwht.py [RESULTS.json]
-
 Each figure is a median of at least five runs, after one run that compiles.  In the column `ratio` copies and
 transforms alternate: both meet the caches as the others left them, and a change of the machine's load meets
 both.  In the column `hot` each is repeated by itself, so that whatever fits the caches stays there; that
@@ -10,16 +8,11 @@ favours the copy when the array does.
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import statistics
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numba
 import numpy as np
 
 from fastdp_dask.sketch.fwht import fwht
@@ -78,32 +71,13 @@ def measure(shape: tuple[int, int], dtype: str, repeats: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("json", nargs="?", type=Path, help="also write the figures to this file")
-    parser.add_argument("--repeats", type=int, default=11, help="runs per figure, at least 5 (default 11)")
-    arguments = parser.parse_args()
-    repeats = max(5, arguments.repeats)
-
-    columns = ["shape", "dtype", "copy ms", "fwht ms", "ratio", "in place", "hot", "in place", "bar"]
-    print(" " * 4 + " ".join(f"{name:>8}" for name in columns))
-    results = []
-    for shape, dtype, bar in CASES:
+def rows(cases: list[tuple[tuple[int, int], str, float | None]], repeats: int) -> Iterator[dict[str, Any]]:
+    """All cases, each printed."""
+    print(f"{'shape':>14} {'dtype':>8} {'copy ms':>8} {'fwht ms':>8} {'ratio':>6} {'in place':>8} {'bar':>5}")
+    for shape, dtype, bar in cases:
         result = {**measure(shape, dtype, repeats), "bar": bar}
-        results.append(result)
-        names = ("copy_ms", "fwht_ms", "ratio", "inplace_ratio", "hot_ratio", "hot_inplace_ratio")
-        figures = " ".join(f"{result[name]:8.2f}" for name in names)
-        print(f"{shape[0]}x{shape[1]}".rjust(12), f"{dtype:>8} {figures} {bar or '-':>8}", flush=True)
-    if arguments.json is not None:
-        machine = {
-            "processor": numba.config.CPU_NAME or platform.processor() or platform.machine(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        }
-        document = {"machine": machine, "repeats": repeats, "results": results}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+        print(
+            f"{shape[0]}x{shape[1]}".rjust(14), f"{dtype:>8} {result['copy_ms']:8.2f} {result['fwht_ms']:8.2f}",
+            f"{result['ratio']:6.2f} {result['inplace_ratio']:8.2f} {bar or '-':>5}", flush=True,
+        )  # fmt: skip
+        yield result

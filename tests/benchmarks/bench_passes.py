@@ -1,40 +1,26 @@
-"""Time of each pass and of a whole fit, as multiples of the time of summing X on the same store.
-
-    python tests/benchmarks/bench_passes.py [RESULTS.json] [--quick]
-
-Data are written with `write_store` (65,536 rows to a chunk, LZ4), read from the page cache and computed on two
-threads.  The runs of one table take turns, so that a change of the machine's load meets all of them; each figure is a
-median, after one run that compiles.  `--quick` is a thousandth of the size: it shows that the script works.
-"""
+"""The passes and whole fits, as multiples of the time of summing X on the same store."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import statistics
-import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.array as da
-import numba
 import numpy as np
+from bench_timing import Runs, table
 
-from fastdp_dask import SRHT, LinearRegression, PrivacyLeakWarning
+from fastdp_dask import SRHT, LinearRegression
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.data import Declaration, open_store, write_store
-from fastdp_dask.linalg import one_blas_thread
 from fastdp_dask.rows.scaling import declare
 
 BOUND = 3.0
 # Largest multiple of the sum's time that is wanted, at 4,194,304 x 64 float32 and k2 = 32,768.
 BARS = {"sketch": 1.5, "deviation": 1.6, "gradient": 1.15, "fit": 5.5}
-Runs = dict[str, Callable[[], Any]]
 
 
 def make_store(path: Path, n: int, d: int, chunk_rows: int) -> Any:
@@ -52,11 +38,11 @@ def make_store(path: Path, n: int, d: int, chunk_rows: int) -> Any:
     return open_store(write_store(path, blocks(), declaration, n, chunk_rows=chunk_rows))
 
 
-def fit(X: Any, y: Any, k2: int, n_iter: int = 3) -> LinearRegression:
+def fit(X: Any, y: Any, k2: int, persist: bool = False, n_iter: int = 3) -> LinearRegression:
     """A FastIHM fit whose sketch is drawn after the data: no pass for the deviation."""
     model = LinearRegression(
         epsilon=1.0, delta=1.0 / X.shape[0] ** 2, bounds_X=(-BOUND, BOUND), bounds_y=(-BOUND, BOUND), solver="fastihm",
-        n_iter=n_iter, k2=k2, coherence="public",
+        n_iter=n_iter, k2=k2, coherence="public", persist=persist,
     )  # fmt: skip
     return model.fit(X, y)
 
@@ -92,97 +78,36 @@ def pass_runs(store: Any, k2: int) -> Runs:
     }
 
 
-def in_turns(runs: Runs, repeats: int) -> dict[str, float]:
-    """Median seconds of each run; they take turns."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(repeats + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if number:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+def peer(X: Any, y: Any) -> Any:
+    """dask-ml's LinearRegression, by L-BFGS, at most a hundred steps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its use of Dask's former names
+        from dask_ml.linear_model import LinearRegression as Peer
+
+        return Peer(solver="lbfgs", max_iter=100).fit(X, y)
 
 
-def table(
-    title: str, facts: dict[str, Any], runs: Runs, repeats: int, unit: str = "sum", bars: bool = False
-) -> dict[str, Any]:
-    """Measure, print one line for each run, and return what is to be written."""
-    seconds = in_turns(runs, repeats)
-    print(f"\n{title}: " + ", ".join(f"{name} = {value:,}" for name, value in facts.items()))
-    for name, value in seconds.items():
-        bar = BARS.get(name) if bars else None
-        print(f"{name:>16} {value:9.4f} s {value / seconds[unit]:8.2f} x {unit}" + (f"  (bar {bar})" if bar else ""))
-    ratios = {name: value / seconds[unit] for name, value in seconds.items()}
-    return {"title": title, **facts, "seconds": seconds, "unit": unit, "ratios": ratios}
-
-
-def growth(folder: Path, n: int, d: int, k2: int, chunk_rows: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """The passes, and then with one of n, d, k2 and the chunk halved or quartered at a time."""
-    base = {"n": n, "d": d, "k2": k2, "chunk_rows": chunk_rows}
-    changes = [{}, {"n": n // 4}, {"d": d // 2}, {"k2": k2 // 4}, {"chunk_rows": chunk_rows // 4}]
-    for number, change in enumerate(changes):
-        facts = {**base, **change}
-        store = make_store(folder / f"growth{number}", facts["n"], facts["d"], facts["chunk_rows"])
-        runs = {**pass_runs(store, facts["k2"]), "fit": lambda s=store, k=facts["k2"]: fit(s.X, s.y, k)}
-        yield table(f"growth in {next(iter(change), 'nothing')}", facts, runs, repeats)
-
-
-def run(folder: Path, quick: bool, repeats: int) -> list[dict[str, Any]]:
-    """All tables."""
-    n, d, k2, chunk_rows = (4096, 8, 256, 1024) if quick else (4_194_304, 64, 32_768, 65_536)
+def on_disk(folder: Path, n: int, d: int, k2: int, chunk_rows: int, repeats: int) -> Iterator[dict[str, Any]]:
+    """Each pass, and whole fits of three rounds, over one store."""
     facts = {"n": n, "d": d, "k2": k2, "chunk_rows": chunk_rows}
     store = make_store(folder / "store", n, d, chunk_rows)
     X, y = store.X, store.y
-    results = [
-        table("passes", facts, pass_runs(store, k2), repeats, bars=True),
-        table("whole fit, T = 3", facts, {
-            "sum": lambda: X.sum(axis=0).compute(),
-            "fit": lambda: fit(X, y, k2),
-            "gram solve": lambda: gram_solve(X, y),
-            "lstsq": lambda: lstsq(X, y),
-        }, repeats, bars=True),
-    ]  # fmt: skip
-    n, d, k2 = (2048, 8, 256) if quick else (131_072, 32, 4096)
-    generator = np.random.default_rng(2)
-    memory_X = generator.uniform(-1, 1, (n, d))
-    memory_y = generator.uniform(-1, 1, n)
+    yield table("passes", facts, pass_runs(store, k2), repeats, bars=BARS)
     runs: Runs = {
-        "fit": lambda: fit(memory_X, memory_y, k2),
-        "NumPy lstsq": lambda: np.linalg.lstsq(memory_X, memory_y, rcond=None),
+        "sum": lambda: X.sum(axis=0).compute(),
+        "fit": lambda: fit(X, y, k2),
+        "fit, persist": lambda: fit(X, y, k2, persist=True),
+        "gram solve": lambda: gram_solve(X, y),
+        "lstsq": lambda: lstsq(X, y),
     }
-    results.append(table("in memory, T = 3", {"n": n, "d": d, "k2": k2}, runs, repeats, unit="NumPy lstsq"))
-    results += growth(folder, facts["n"] // 4, facts["d"], facts["k2"], facts["chunk_rows"], repeats)
-    return results
+    if find_spec("dask_ml"):
+        runs["dask-ml"] = lambda: peer(X, y)
+    yield table("whole fit, T = 3", facts, runs, repeats, bars=BARS)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("json", nargs="?", type=Path, help="also write the figures to this file")
-    parser.add_argument("--repeats", type=int, default=5, help="runs per figure (default 5)")
-    parser.add_argument("--quick", action="store_true", help="small data, two runs")
-    options = parser.parse_args(arguments)
-    repeats = 2 if options.quick else options.repeats
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        dask.config.set(scheduler="threads", num_workers=2),
-        one_blas_thread(),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        results = run(Path(folder), options.quick, repeats)
-    if options.json is not None:
-        machine = {
-            "processor": numba.config.CPU_NAME or platform.machine(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-            "dask": dask.__version__,
-        }
-        options.json.write_text(
-            json.dumps({"machine": machine, "repeats": repeats, "results": results}, indent=2) + "\n"
-        )
-
-
-if __name__ == "__main__":
-    main()
+def in_memory(n: int, d: int, k2: int, repeats: int) -> dict[str, Any]:
+    """A whole fit on NumPy arrays."""
+    generator = np.random.default_rng(2)
+    X, y = generator.uniform(-1, 1, (n, d)), generator.uniform(-1, 1, n)
+    runs: Runs = {"fit": lambda: fit(X, y, k2), "NumPy lstsq": lambda: np.linalg.lstsq(X, y, rcond=None)}
+    return table("in memory, T = 3", {"n": n, "d": d, "k2": k2}, runs, repeats, unit="NumPy lstsq")
