@@ -111,6 +111,11 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
     A record with a non-finite entry counts as the zero record, silently: saying so would reveal it.  `score` looks
     at the data it is given exactly; it is not part of the guarantee.
 
+    On an active `distributed.Client` rows travel between scheduler and workers as its connection is: give that client
+    ``security=`` for TLS (`fastdp certificates` writes the files), as anybody who can connect can read rows and run
+    code.  The configuration ``fastdp.worker-timeout`` (seconds) ends a pass that has lost every worker for so long with
+    `ClusterLostError`; unset, it waits as Dask does.
+
     Source: FM, Algorithm 2 and Theorem 2; IHM, Algorithm 1.
     """
 
