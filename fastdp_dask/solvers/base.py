@@ -32,7 +32,8 @@ class Forecast:
     seconds, driver_seconds : float
         Of the whole fit, and of its work on the driver alone.
     bytes_read, bytes_moved : int
-        Chunks as decoded, and partial results handed on by tasks, over all passes.
+        Chunks as decoded, and partial results handed on by tasks, over all passes; data held in memory are decoded
+        once, so that this, and the seconds, are then upper figures.
     task_bytes, worker_bytes, driver_bytes : int
         Projected peaks: of the largest task, of a worker process with all its threads, and of results on the driver.
     noise : float
