@@ -6,6 +6,8 @@ Every statistical test has a false alarm of at most 1e-6 and rejects a near law 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
@@ -247,3 +249,16 @@ def test_bounds_are_on_their_side_at_the_quantile(above: bool) -> None:
             away = Fraction(found) - Fraction(value) if above else Fraction(value) - Fraction(found)
             assert away >= Fraction(0.7) * 6
             assert float(away) == pytest.approx(4.2, rel=1e-9, abs=2 * np.spacing(value))
+
+
+def test_the_samplers_load_at_the_first_draw_alone() -> None:
+    """OpenDP takes as long to load as a small fit takes: neither an import nor a seeded draw asks for it."""
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore')\n"
+        "from fastdp_dask import LinearRegression, rng; from fastdp_dask.mechanisms import additive\n"
+        "rng.NoiseSource(1).stream('a').discrete_gaussian(5, 3)\n"
+        "assert 'opendp' not in sys.modules\n"
+        "rng.NoiseSource().stream('a').discrete_gaussian(5, 3)\n"
+        "assert 'opendp' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
