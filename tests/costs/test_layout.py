@@ -47,7 +47,8 @@ def test_what_moves_between_processes_costs_time() -> None:
     here = layout.layout(1 << 18, 32, chunks=1 << 14, workers=1, threads=4)
     there = replace(here, workers=4, moved=True)
     outline = Outline(32, 1, 1 << 12, 0)
-    moving = cost(outline, there, DEFAULT).seconds - cost(outline, here, DEFAULT).seconds
+    machine = replace(DEFAULT, schedule=0.0)
+    moving = cost(outline, there, machine).seconds - cost(outline, here, machine).seconds
     # Sixteen partials of (2^12 + 2) x 32 numbers of 4 bytes, four at a time.
     assert moving == pytest.approx(16 / 4 * ((1 << 12) + 2) * 32 * 4 * DEFAULT.move, rel=1e-9)
 
