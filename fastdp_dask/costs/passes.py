@@ -14,6 +14,7 @@ from fastdp_dask.rows.grid import entry_limit
 from fastdp_dask.sketch.blocks import next_power_of_two
 
 _MOST_AT_ONCE = 4096  # whole numbers of noise from the slower sampler, as in `fastdp_dask.rng`
+_LINE = 16  # numbers of a row that are fetched at least: a line of a cache
 _TILE = 1 << 18  # numbers in a tile of scaled rows, as in `fastdp_dask.blocked.kernels`
 
 
@@ -124,7 +125,7 @@ def _sketch(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
 
     def work(rows: int) -> float:
         additions, blocks = additions_of(rows, padded, largest, T * k2)
-        return T * d * (additions * machine.transform + blocks * k2 * machine.gather)
+        return T * (d * additions * machine.transform + max(d, _LINE) * blocks * k2 * machine.gather)
 
     narrow = 4 if max(layout.chunks) * largest < 2**31 else 8
     handed = shape[0] * d * narrow
@@ -141,7 +142,7 @@ def _deviation(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
 
     def work(rows: int) -> float:
         additions, blocks = additions_of(rows, padded, 1, T * k2)
-        return T * d * (additions * machine.adjoint + blocks * k2 * machine.gather)
+        return T * (d * additions * machine.adjoint + max(d, _LINE) * blocks * k2 * machine.gather)
 
     def room(rows: int) -> int:
         return 16 * T * k2 * d + memory.block_work(rows, d, 8)
