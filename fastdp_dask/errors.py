@@ -15,6 +15,10 @@ class ArgumentError(FastDPError, ValueError):
     """An argument is outside its range, or two arguments contradict each other."""
 
 
+class NoIntervalsError(ArgumentError, AttributeError):
+    """A model of this solver has no standard errors: the attribute is not there."""
+
+
 class BoundsError(ArgumentError):
     """Declared bounds or groups are missing, malformed or do not fit the number of features."""
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.source import as_blocks, column_names, count_features
-from fastdp_dask.errors import ArgumentError
+from fastdp_dask.errors import ArgumentError, NoIntervalsError
 from fastdp_dask.uncertainty.intervals import Intervals
 from fastdp_dask.uncertainty.summary import Summary, notes_of, rows_of
 
@@ -19,7 +19,7 @@ class FittedLinear:
     """ŷ = X coef_ + intercept_, from released numbers alone."""
 
     coef_: np.ndarray
-    intercept_: float
+    intercept_: Any
     n_features_in_: int
     n_iter_: int
     release_: dict[str, float]
@@ -28,7 +28,7 @@ class FittedLinear:
     no_intervals_: str
 
     def predict(self, X: Any) -> Any:
-        """X coef_ + intercept_, (n_samples,): a lazy Dask array for Dask input, else NumPy.
+        """X coef_ᵀ + intercept_, (n_samples,) or (n_samples, n_targets): lazy for Dask input, else NumPy.
 
         Raises
         ------
@@ -43,7 +43,10 @@ class FittedLinear:
         return predicted if lazy else predicted.compute()
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """R² of `predict` on (X, y), computed exactly: not private, so use it on data you may look at."""
+        """R² of `predict` on (X, y), computed exactly: not private, so use it on data you may look at.
+
+        Of several targets the mean of theirs.
+        """
         if sample_weight is not None:
             raise ArgumentError(
                 "sample_weight must be left out: score weighs every row alike, got weights. Leave it out."
@@ -54,9 +57,9 @@ class FittedLinear:
         columns.same(getattr(self, "feature_names_in_", None), column_names(X))
         features, target, _ = as_blocks(X, y)
         assert target is not None
-        residual = target - (features.astype(np.float64) @ self.coef_ + self.intercept_)
-        left, total = da.compute((residual**2).sum(), ((target - target.mean()) ** 2).sum())
-        return float(1.0 - left / total)
+        residual = target - (features.astype(np.float64) @ self.coef_.T + self.intercept_)
+        left, total = da.compute((residual**2).sum(axis=0), ((target - target.mean(axis=0)) ** 2).sum(axis=0))
+        return float(np.mean(1.0 - left / total))
 
     @property
     def stderr_(self) -> np.ndarray:
@@ -82,6 +85,10 @@ class FittedLinear:
     def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with standard errors, intervals and the share of the variance that is due to privacy."""
         check_is_fitted(self)
+        if self.coef_.ndim > 1:
+            raise ArgumentError(
+                f"summary must be of one target, got a model of {len(self.coef_)}. Read coef_ and intercept_ instead."
+            )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.coef_.size)])]
         found = self.intervals_
         coef = self.coef_.tolist()
@@ -95,19 +102,19 @@ class FittedLinear:
     def _intervals(self) -> Intervals:
         check_is_fitted(self)
         if self.intervals_ is None:
-            raise ArgumentError(f"solver must be one with intervals, got another: {self.no_intervals_}.")
+            raise NoIntervalsError(f"solver must be one with intervals, got another: {self.no_intervals_}.")
         return self.intervals_
 
     def _on(self, X: Any) -> da.Array:
         columns.as_many(self.n_features_in_, count_features(X))
         columns.same(getattr(self, "feature_names_in_", None), column_names(X))
         features, _, _ = as_blocks(X)
-        return features.astype(np.float64) @ self.coef_ + self.intercept_
+        return features.astype(np.float64) @ self.coef_.T + self.intercept_
 
     def _set(
         self,
         coef: np.ndarray,
-        intercept: float,
+        intercept: Any,
         released: dict[str, float],
         spent: tuple[float, float],
         names: list[str] | None,
@@ -126,8 +133,9 @@ class FittedLinear:
         """Take the numbers of a `model.json`."""
         spent = (float(document["privacy_spent"]["epsilon"]), float(document["privacy_spent"]["delta"]))
         coef = np.array(document["coef"], dtype=np.float64)
+        intercept = float(document["intercept"]) if coef.ndim == 1 else np.array(document["intercept"])
         self._set(
-            coef, float(document["intercept"]), document["released"], spent, document["feature_names"],
+            coef, intercept, document["released"], spent, document["feature_names"],
             int(document["n_iter"]),
         )  # fmt: skip
         kept = document.get("intervals")
@@ -138,7 +146,7 @@ class FittedLinear:
         names = getattr(self, "feature_names_in_", None)
         return {
             "coef": self.coef_.tolist(),
-            "intercept": self.intercept_,
+            "intercept": self.intercept_ if self.coef_.ndim == 1 else self.intercept_.tolist(),
             "feature_names": None if names is None else names.tolist(),
             "privacy_spent": {"epsilon": self.privacy_spent_[0], "delta": self.privacy_spent_[1]},
             "neighboring_relation": "one record counted as blank: the zero row after scaling (n public)",

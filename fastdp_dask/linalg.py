@@ -49,14 +49,14 @@ def gram_of(sums: np.ndarray, scale: float) -> np.ndarray:
 
 
 def solve_psd(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """matrix⁻¹ · vector for a symmetric positive semi-definite (d, d) matrix.
+    """matrix⁻¹ · vector for a symmetric positive semi-definite (d, d) matrix; vector (d,) or (d, t).
 
     By its eigendecomposition, with eigenvalues floored at 1e-14 of the largest, so that a singular matrix gives an
     answer like any other and never an error.
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     floor = max(float(values[-1]) * _FLOOR, np.finfo(float).tiny)
-    return bounded(vectors @ ((vectors.T @ vector) / np.maximum(values, floor)))
+    return bounded(vectors @ ((vectors.T @ vector).T / np.maximum(values, floor)).T)
 
 
 def bounded(vector: np.ndarray) -> np.ndarray:

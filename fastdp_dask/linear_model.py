@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from fastdp_dask import rng, run_protocol
 from fastdp_dask.blocked import columns, holding
-from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.progress import PassProgress, silent
-from fastdp_dask.blocked.source import as_blocks, count_features
+from fastdp_dask.blocked.several_targets import blocked_rows
+from fastdp_dask.blocked.source import as_blocks, count_features, count_targets
 from fastdp_dask.costs import cache, choice, layout
 from fastdp_dask.errors import PrivacyLeakWarning, StoreError
 from fastdp_dask.fitted import FittedLinear
 from fastdp_dask.ledger import Ledger
-from fastdp_dask.rows.scaling import declare
+from fastdp_dask.rows.targets import declare_each, facts_of, user_units
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers import dispatch
 from fastdp_dask.uncertainty import residual
@@ -58,7 +58,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         Columns of one category each: 0/1 indicators of which at most one is non-zero in a row.  Declaring them
         shrinks the public row bound, hence the noise.
     bounds_y : (lower, upper)
-        Two numbers from public knowledge, in the units of y.
+        Two numbers from public knowledge, in the units of y; two vectors for several targets.
     fit_intercept : bool, default True
     solver : {"auto", "fastihm", "ihm", "adassp", "linear_mixing", "fast_linear_mixing"}
         See `fastdp_dask.plan` for what each would do.
@@ -89,9 +89,9 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
+    coef_ : ndarray of shape (n_features,), or (n_targets, n_features) for several targets
         In units of y per unit of X.
-    intercept_ : float
+    intercept_ : float, or ndarray of shape (n_targets,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X had string column names.
@@ -172,7 +172,11 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         progress: PassProgress = silent,
         **also_refused: Any,
     ) -> LinearRegression:
-        """Fit on X (n_samples, n_features) and y (n_samples,): Dask or NumPy arrays, Dask or pandas DataFrames.
+        """Fit on X (n_samples, n_features) and y (n_samples,) or (n_samples, n_targets): arrays or DataFrames.
+
+        Dask or NumPy arrays, Dask or pandas DataFrames.  Several targets are one release: XᵀX or its sketch is paid for
+        once, and a gradient is an n_features × n_targets matrix whose noise is sqrt(n_targets) times that of one, for
+        the same (epsilon, delta) in all.  A record that lacks one of its targets is blank for all of them.
 
         Runs on the active `distributed.Client` if there is one, else on threads.  `feature_names` names the columns
         of an array that has no names of its own; `source` names the data in public terms (a place, a date, the
@@ -202,10 +206,13 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         )  # fmt: skip
         if self.public_seed is not None:
             rng.check_seed("public_seed", self.public_seed)
-        scaling = declare(
-            count_features(X), bounds_X=self.bounds_X, data_norm=self.data_norm, groups=self.groups,
+        n_targets = count_targets(y)
+        dispatch.check_targets(request, n_targets)
+        scalings = declare_each(
+            count_features(X), n_targets, bounds_X=self.bounds_X, data_norm=self.data_norm, groups=self.groups,
             bounds_y=self.bounds_y, fit_intercept=self.fit_intercept,
         )  # fmt: skip
+        scaling = scalings[0]
         persist = holding.checked(self.persist)
         noise = rng.NoiseSource(self.random_state)
         if self.public_seed is not None:
@@ -224,16 +231,17 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         lies = layout.layout(*features.shape, chunks=features.chunks[0], itemsize=features.dtype.itemsize)
         kept = run_protocol.begun_plan(self.run_dir)
         plan = choice.make_plan(request, features.shape[0], scaling.n_columns, lies, cache.load(), kept=kept)
+        plan = dispatch.for_targets(plan, request, n_targets)
         if self.uncertainty:
             plan = residual.with_residual(plan)
         facts = {
-            "scaling": scaling.to_dict(), "feature_names": names, "source": source,
+            "scaling": facts_of(scalings), "feature_names": names, "source": source,
         }  # fmt: skip
         _logger.info("%s", plan.describe())
         with run_protocol.begun(
             self.run_dir, ledger, plan, facts, public_seed=self.public_seed, noise=noise
-        ) as run, BlockedRows(
-            features, target, scaling, progress, persist=persist, expected_passes=plan.n_passes
+        ) as run, blocked_rows(
+            features, target, scalings, progress, persist=persist, expected_passes=plan.n_passes
         ) as rows:  # fmt: skip
             if run.continued and source is None:
                 _logger.warning(_UNNAMED, self.run_dir)
@@ -241,7 +249,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
                 solution = dispatch.solve(
                     rows, plan, public_seed=run.public_seed, noise=noise, releases=run.releases
                 )
-                coef, intercept = scaling.to_user(solution.theta)
+                coef, intercept = user_units(scalings, solution.theta)
                 spent = (solution.epsilon, solution.delta)
                 self._set(coef, intercept, dict(solution.released), spent, names, plan.n_iter)
                 if plan.residual_noise:
@@ -283,4 +291,5 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         tags.non_deterministic = True
         tags.regressor_tags.poor_score = True
         tags.input_tags.allow_nan = True
+        tags.target_tags.multi_output = True
         return tags

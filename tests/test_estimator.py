@@ -113,7 +113,7 @@ BAD_SHAPES: list[tuple[Any, Any, str]] = [
     (np.ones((4, 3, 2)), np.ones(4), "X must be two-dimensional"),
     (3.0, 1.0, "X must be two-dimensional"),
     (untouchable((500, 3)), untouchable((499,)), "X and y must have the same length, got 500 and 499"),
-    (untouchable((500, 3)), untouchable((500, 2)), "y must be one-dimensional"),
+    (untouchable((500, 3)), untouchable((500, 2, 2)), r"y must be \(n_samples,\) or \(n_samples, n_targets\)"),
     (untouchable((500, 3)), 1.0, "y must be an array"),
     (
         untouchable((500, 3))[:, untouchable((3,)) > 0],

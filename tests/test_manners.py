@@ -32,7 +32,6 @@ TIGHT = {"solver": "ihm", "preset": "tight", "n_iter": 2}
 EXPECTED_FAILURES = {
     "check_dtype_object": "an object column may hold anything; whether it converts to numbers depends on its values",
     "check_supervised_y_no_nan": "a record without a target counts as blank, silently: an error would tell of it",
-    "check_supervised_y_2d": "y of one column is taken as it is, without a warning",
 }
 
 

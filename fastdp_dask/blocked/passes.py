@@ -242,4 +242,4 @@ class BlockedRows:
         chunks = merged_chunks(self._X.chunks[0], row_bytes, partial_bytes)
         if chunks == self._X.chunks[0]:
             return self._X, self._y
-        return self._X.rechunk({0: chunks}), self._y.rechunk((chunks,))
+        return self._X.rechunk({0: chunks}), self._y.rechunk({0: chunks})

@@ -21,7 +21,7 @@ _SMALL_CHUNK_BYTES = 2**20
 
 
 def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[str] | None]:
-    """X as a Dask array (n, d) in one column chunk, y as (n,) chunked like it, and the column names if any.
+    """X as a Dask array (n, d) in one column chunk, y as (n,) or (n, t) chunked like it, and the column names if any.
 
     Nothing is computed, except with y the lengths of chunks of unknown size (one counted pass, logged): n is
     public.  Integer, boolean and float columns of any width and byte order are taken; a frame of mixed or
@@ -30,7 +30,7 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     Raises
     ------
     DataShapeError
-        If X is not two-dimensional, y is not one-dimensional, their lengths differ, or n = 0 or d = 0.
+        If X is not two-dimensional, y is neither one- nor two-dimensional, their lengths differ, or n = 0 or d = 0.
     DataTypeError
         If a column is object, string, complex or datetime.
     """
@@ -65,9 +65,10 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     target = _as_array("y", y)
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
-    if target.ndim != 1:
+    if target.ndim not in (1, 2) or 0 in target.shape[1:]:
         raise DataShapeError(
-            f"y must be one-dimensional (n_samples,), got {target.ndim} dimensions. Fit one target at a time."
+            f"y must be (n_samples,) or (n_samples, n_targets), got {target.ndim} dimensions"
+            f"{' and no column' * (target.ndim == 2)}. Reshape it."
         )
     _check_kind("y", target.dtype)
     target = _known_chunks("y", target)
@@ -75,8 +76,8 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
         raise DataShapeError(
             f"X and y must have the same length, got {n} and {target.shape[0]} rows. Check that they belong together."
         )
-    if target.chunks[0] != features.chunks[0]:
-        target = target.rechunk((features.chunks[0],))
+    if target.chunks[0] != features.chunks[0] or target.numblocks[1:] not in ((), (1,)):
+        target = target.rechunk((features.chunks[0], *target.shape[1:]))
     return features, target, names
 
 
@@ -92,6 +93,15 @@ def count_features(X: Any) -> int:
     if isinstance(shape[1], float):  # Dask's nan
         raise _unknown_columns()
     return int(shape[1])
+
+
+def count_targets(y: Any) -> int:
+    """Columns of y, 1 for a vector; from its shape alone.  What is no y at all counts as one and is refused later."""
+    shape = getattr(y, "shape", None)
+    if shape is None:
+        shape = np.asarray(y).shape
+    several = len(shape) == 2 and isinstance(shape[1], int | np.integer) and shape[1] > 1
+    return int(shape[1]) if several else 1
 
 
 def check_block(name: str, block: Any, declared: tuple[int, int]) -> None:

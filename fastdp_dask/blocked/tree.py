@@ -72,7 +72,8 @@ def _partials(
     shared: Mapping[str, Any],
 ) -> da.Array:
     return da.map_blocks(
-        _on_chunk, X, y[:, None], kernel=kernel, starts=starts, declared=X.shape, **shared,
+        _on_chunk, X, y if y.ndim == 2 else y[:, None], kernel=kernel, starts=starts, declared=X.shape,
+        targets=1 if y.ndim == 1 else y.shape[1], **shared,
         dtype=dtype, meta=np.empty((0, 0), dtype=dtype), chunks=((shape[0],) * X.numblocks[0], (shape[1],)),
     )  # fmt: skip
 
@@ -92,6 +93,7 @@ def _on_chunk(
     kernel: Callable[..., np.ndarray],
     starts: int | np.ndarray,
     declared: tuple[int, int],
+    targets: int,
     block_id: tuple[int, ...],
     **shared: Any,
 ) -> np.ndarray:
@@ -103,7 +105,7 @@ def _on_chunk(
         first, end = (int(edge) for edge in starts[block_id[0] : block_id[0] + 2])
         rows = end - first
     check_block("X", X, (rows, declared[1]))
-    check_block("y", y, (rows, 1))
+    check_block("y", y, (rows, targets))
     return kernel(X, y, first, **shared)
 
 

@@ -188,7 +188,7 @@ def declare(
             f"exactly one of bounds_X and data_norm must be given, got {got}. Declare bounds_X=(lower, upper) from "
             "public knowledge of the features, or data_norm=R for the Euclidean norm of a row."
         )
-    y_lower, y_upper = (float(v[0]) for v in _bound_pair("bounds_y", bounds_y, 1))
+    y_lower, y_upper = (float(v[0]) for v in bound_pair("bounds_y", bounds_y, 1))
     group, n_groups = _group_index(groups, n_features)
     radius = None
     if data_norm is not None:
@@ -202,11 +202,11 @@ def declare(
         lower, upper = np.full(n_features, -radius), np.full(n_features, radius)
         center, half = np.zeros(n_features), np.full(n_features, radius)
     else:
-        lower, upper = _bound_pair("bounds_X", bounds_X, n_features, ignore=group >= 0)
+        lower, upper = bound_pair("bounds_X", bounds_X, n_features, ignore=group >= 0)
         lower, upper = np.where(group >= 0, 0.0, lower), np.where(group >= 0, 1.0, upper)
-        center, half = _center_and_half(lower, upper, shift=fit_intercept)
+        center, half = center_and_half(lower, upper, shift=fit_intercept)
         center, half = np.where(group >= 0, 0.0, center), np.where(group >= 0, 1.0, half)
-    y_center, y_half = _center_and_half(np.array([y_lower]), np.array([y_upper]), shift=fit_intercept)
+    y_center, y_half = center_and_half(np.array([y_lower]), np.array([y_upper]), shift=fit_intercept)
     return Scaling(
         n_features=n_features,
         fit_intercept=bool(fit_intercept),
@@ -223,13 +223,15 @@ def declare(
     )
 
 
-def _center_and_half(lower: np.ndarray, upper: np.ndarray, *, shift: bool) -> tuple[np.ndarray, np.ndarray]:
+def center_and_half(lower: np.ndarray, upper: np.ndarray, *, shift: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The affine map of [lower, upper] to [−1, 1], or without a shift the division by the larger end."""
     if shift:
         return (lower + upper) / 2, (upper - lower) / 2
     return np.zeros_like(lower), np.maximum(np.abs(lower), np.abs(upper))
 
 
-def _bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds, (size,) each, from a declared pair of numbers or vectors; BoundsError if it is none."""
     hint = f"Declare {name}=(lower, upper) from public knowledge, never from the data."
     if value is None:
         raise BoundsError(f"{name} must be given: expected a pair (lower, upper), got None. {hint}")

@@ -16,6 +16,7 @@ from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rows.grid import GRID, gram_shift, residual_grid
 from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.solvers.base import BudgetLine, Plan, Solution
+from fastdp_dask.solvers.common import root
 
 _CLIP = 1.0  # |y| ≤ 1: nothing is clipped
 _RIDGE_FAILURE = 0.05  # ϱ of the paper: a matter of accuracy, not of privacy
@@ -141,7 +142,9 @@ def _gram(z: rng.NoiseStream, gram: np.ndarray, plan: AdaSSPPlan) -> np.ndarray:
 def _moment(z: rng.NoiseStream, moment: np.ndarray, plan: AdaSSPPlan) -> np.ndarray:
     n = plan.n_samples
     step = 1.0 / (GRID * residual_grid(n, plan.clip))
-    return additive.gaussian(moment, plan.moment_noise, z, step=step, largest=n)
+    return additive.gaussian(
+        moment.ravel(), plan.moment_noise, z, sensitivity=root(plan.n_targets), step=step, largest=n
+    ).reshape(moment.shape)
 
 
 def _solve(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -149,4 +152,4 @@ def _solve(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     floor = max(float(np.abs(values).max()) * 1e-14, np.finfo(float).tiny)
     values = np.where(np.abs(values) < floor, floor, values)
-    return bounded(vectors @ ((vectors.T @ vector) / values))
+    return bounded(vectors @ ((vectors.T @ vector).T / values).T)

@@ -96,6 +96,8 @@ class Plan:
         `ReleaseLog.once`, and nothing else is drawn.
     residual_noise : float
         Standard deviation of the noise on the sum of squared residuals, over its sensitivity C²; 0: not released.
+    n_targets : int
+        t, columns of y.  A gradient is a (d, t) matrix of sensitivity C sqrt(t) in the Frobenius norm.
     forecasts : tuple of Forecast
         What each solver of the family is predicted to cost and to achieve, the chosen one first.
     why : tuple of str
@@ -123,9 +125,15 @@ class Plan:
     reasons: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     residual_noise: float = 0.0
+    n_targets: int = 1
     forecasts: tuple[Forecast, ...] = field(default=(), compare=False)
     why: tuple[str, ...] = field(default=(), compare=False)
     outlook: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def theta_shape(self) -> tuple[int, ...]:
+        """(d,), or (d, t) for several targets."""
+        return (self.n_columns,) if self.n_targets == 1 else (self.n_columns, self.n_targets)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, ready for JSON."""
@@ -140,6 +148,8 @@ class Plan:
             + (f", k2 = {self.k2:,}" if self.k2 else ""),
             f"gamma = {self.gamma:.4g}, noise on each gradient = {self.noise_multiplier:.4g} x its sensitivity",
         ]
+        if self.n_targets > 1:
+            lines.append(f"{self.n_targets} targets in one release: the sensitivity grows by sqrt({self.n_targets})")
         lines += [f"budget: {b.purpose}: epsilon {b.epsilon:.4g}, delta {b.delta:.3g}" for b in self.budget]
         lines += [*self.reasons, *self.why, *self.outlook]
         return "\n".join(lines)
@@ -151,13 +161,13 @@ class Solution:
 
     Attributes
     ----------
-    theta : ndarray of shape (d,)
+    theta : ndarray of shape (d,), or (d, t) for several targets
         Coefficients of the scaled problem.
     epsilon, delta : float
         What the run spent.
     released : dict
         Released scalars (η², m̃, λ̃, …) by name.
-    iterates : ndarray of shape (T, d)
+    iterates : ndarray of shape (T, d) or (T, d, t)
         θ after each step: post-processing of released values.
     """
 

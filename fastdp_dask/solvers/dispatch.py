@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastdp_dask import _validate
 from fastdp_dask.errors import ArgumentError
@@ -92,6 +92,23 @@ def check_request(
     return Request(epsilon, delta, solver, preset, coherence=coherence, **sizes)
 
 
+def check_targets(request: Request, n_targets: int) -> None:
+    """Refuse several targets where a solver has no joint release for them.
+
+    Raises
+    ------
+    ArgumentError
+        y has several columns and the solver is for one.
+    """
+    joint = request.solver in ("auto", "ihm", "fastihm") and request.preset == "tight"
+    if n_targets > 1 and not joint and request.solver != "adassp":
+        raise ArgumentError(
+            f"y must have one column for solver={request.solver!r} with preset={request.preset!r}, which releases "
+            f"nothing that several targets could share, got {n_targets}. Use solver='ihm' or 'fastihm' with "
+            "preset='tight', or 'adassp', or fit one target at a time."
+        )
+
+
 def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
     """The plan of a named solver for n samples and d columns (intercept included); "auto" has been resolved."""
     solver, preset = request.solver, request.preset
@@ -117,6 +134,15 @@ def make_plan(request: Request, n_samples: int, n_columns: int) -> Plan:
     return fast_ihm_paper.make_plan(
         n_samples, n_columns, epsilon=epsilon, delta=delta, n_iter=request.n_iter, k1=request.k1, k2=request.k2
     )
+
+
+def for_targets(plan: Plan, request: Request, n_targets: int) -> Plan:
+    """The plan for so many targets; what "auto" chose gives way to "ihm" where it has no joint release."""
+    if n_targets == 1:
+        return plan
+    if isinstance(plan, linear_mixing_plan.MixingPlan):
+        plan = make_plan(replace(request, solver="ihm"), plan.n_samples, plan.n_columns)
+    return replace(plan, n_targets=n_targets)
 
 
 def solve(rows: RowOperator, plan: Plan, *, public_seed: int, noise: NoiseSource, releases: ReleaseLog) -> Solution:

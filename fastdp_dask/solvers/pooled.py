@@ -17,7 +17,7 @@ from fastdp_dask.rows.operator import RowOperator
 from fastdp_dask.sketch.srht import SRHT
 from fastdp_dask.solvers.base import Solution
 from fastdp_dask.solvers.calibrate import spent
-from fastdp_dask.solvers.common import release_gradient
+from fastdp_dask.solvers.common import release_gradient, root
 from fastdp_dask.solvers.pooled_plan import PooledPlan
 from fastdp_dask.solvers.steps import AdaptiveSteps, damping
 
@@ -34,7 +34,7 @@ def solve(
         _release_hessian(rows, plan, public_seed, noise, releases)
     added = [float(value) for value in np.atleast_1d(releases.stored("added_variance"))]
     step = _stepper(plan, added, releases)
-    theta = np.zeros(plan.n_columns)
+    theta = np.zeros(plan.theta_shape)
     iterates = []
     for t in range(plan.n_iter):
         name = f"gradient_{t}"
@@ -108,8 +108,11 @@ def _stepper(
     degrees = plan.degrees // len(hessians)
     if plan.switches.adaptive_steps and plan.switches.no_pull and len(hessians) == 1:
         distortion = plan.n_columns / plan.k2 if plan.k2 else 0.0
-        steps = AdaptiveSteps(hessians[0], degrees, added[0], plan.noise_multiplier * plan.clip, distortion)
-        return lambda t, gradient, theta: steps.step(gradient)
+        noise = plan.noise_multiplier * plan.clip * root(plan.n_targets)
+        steps = [AdaptiveSteps(hessians[0], degrees, added[0], noise, distortion) for _ in range(plan.n_targets)]
+        if plan.n_targets == 1:
+            return lambda t, gradient, theta: steps[0].step(gradient)
+        return lambda t, gradient, theta: np.stack([s.step(gradient[:, j]) for j, s in enumerate(steps)], axis=1)
     c = damping(degrees, plan.n_columns)
     pull = 0.0 if plan.switches.no_pull else added[0]
     return lambda t, gradient, theta: c * solve_psd(hessians[min(t, len(hessians) - 1)], gradient - pull * theta)

@@ -32,6 +32,8 @@ _PURPOSE = "sum of squared residuals"
 
 def why_not(plan: Plan) -> str:
     """Why a plan's solver has no intervals; "" where it has."""
+    if plan.n_targets > 1:
+        return "intervals are told of one target, and y has several"
     if isinstance(plan, AdaSSPPlan):
         return ""
     if not isinstance(plan, PooledPlan):
