@@ -9,7 +9,7 @@ the highest coefficient.  `without_privacy` is what the same intervals would cov
 `width` is the median width of an interval over the least one possible: that of least squares without privacy.
 
 * sphere: 16 features, rows uniform on the unit sphere, no intercept.
-* correlated: 8 features, neighbours correlated by 0.9, rows scaled down to a norm of 1.
+* correlated: 6 features, neighbours correlated by 0.8, rows scaled down to a norm of 1.
 * categories: 3 numbers within bounds, categories of 6, 3 and 4, and an intercept.
 """
 
@@ -60,11 +60,11 @@ def sphere(n: int, generator: np.random.Generator) -> Design:
 
 
 def correlated(n: int, generator: np.random.Generator) -> Design:
-    """8 features, correlated by 0.9^|i−j|."""
-    covariance = 0.9 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
-    X = 0.25 * generator.standard_normal((n, 8)) @ np.linalg.cholesky(covariance).T
+    """6 features, correlated by 0.8^|i−j|."""
+    covariance = 0.8 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
+    X = 0.25 * generator.standard_normal((n, 6)) @ np.linalg.cholesky(covariance).T
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
-    truth = 0.3 * generator.standard_normal(8)
+    truth = 0.3 * generator.standard_normal(6)
     return Design("correlated", X, truth, X, 0.1, {"data_norm": 1.0, "bounds_y": (-1, 1), "fit_intercept": False})
 
 

@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 _WIDTH = 720
-_ROW = 30
-_LEFT, _RIGHT = 190, 30
+_ROW = 50  # a name, and its line below it: names are long and windows narrow
+_LEFT, _RIGHT = 30, 30
 _MOST = 60
 
 
@@ -33,10 +33,10 @@ def coefficients(rows: Sequence[dict[str, Any]]) -> str:
     reach = max(3.0, *(min(abs(score), 30.0) + 2.6 for score in scores))
     inner = _WIDTH - _LEFT - _RIGHT
     at = lambda z: _LEFT + inner * (max(-reach, min(reach, z)) + reach) / (2 * reach)  # noqa: E731
-    height = _ROW * len(shown) + 56
+    height = _ROW * len(shown) + 62
     parts = [f'<line class="axis" x1="{at(0):.1f}" y1="8" x2="{at(0):.1f}" y2="{height - 44}"/>']
     for number, (row, score) in enumerate(zip(shown, scores, strict=True)):
-        y = 24 + _ROW * number
+        y = 36 + _ROW * number
         kind = "clear" if abs(score) > 1.96 else "unclear"
         x, away = at(score), 8 if score > 0 else -8
         dot = (
@@ -45,7 +45,7 @@ def coefficients(rows: Sequence[dict[str, Any]]) -> str:
             else f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y}" r="5"/>'
         )
         parts.append(
-            f'<text class="label" x="{_LEFT - 12}" y="{y + 5}" text-anchor="end">{escape(_short(row["name"]))}</text>'
+            f'<text class="label" x="0" y="{y - 14}">{escape(_short(row["name"]))}</text>'
             f'<line class="interval {kind}" x1="{at(score - 1.96):.1f}" y1="{y}" x2="{at(score + 1.96):.1f}" y2="{y}"/>'
             + dot
         )
@@ -86,7 +86,7 @@ def signal(lines: Sequence[dict[str, Any]]) -> str:
     high = max(high, low + 1)
     inner = _WIDTH - _LEFT - _RIGHT
     at = lambda v: _LEFT + inner * (math.log10(max(v, 10.0**low)) - low) / (high - low)  # noqa: E731
-    height = _ROW * len(lines) + 40
+    height = _ROW * len(lines) + 44
     parts = []
     for power in range(low, high + 1):
         x = at(10.0**power)
@@ -95,9 +95,9 @@ def signal(lines: Sequence[dict[str, Any]]) -> str:
             f'<text class="tick" x="{x:.1f}" y="{height - 12}" text-anchor="middle">{10.0**power:g}</text>'
         )
     for number, line in enumerate(lines):
-        y = 20 + _ROW * number
+        y = 36 + _ROW * number
         parts.append(
-            f'<text class="label" x="{_LEFT - 12}" y="{y + 5}" text-anchor="end">{words(line["release"])}</text>'
+            f'<text class="label" x="0" y="{y - 14}">{words(line["release"])}</text>'
             f'<line class="interval clear" x1="{at(line["noise"]):.1f}" y1="{y}" x2="{at(line["rms"]):.1f}" y2="{y}"/>'
             f'<rect class="noise" x="{at(line["noise"]) - 5:.1f}" y="{y - 5}" width="10" height="10"/>'
             f'<circle class="dot clear" cx="{at(line["rms"]):.1f}" cy="{y}" r="5"/>'
@@ -116,7 +116,7 @@ def words(release: str) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 24 else name[:23] + "…"
+    return name if len(name) <= 48 else name[:47] + "…"
 
 
 def _ticks(reach: float) -> list[float]:

@@ -40,7 +40,7 @@ def html(report: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        '<meta name="color-scheme" content="light dark">\n'
         f"<title>Private linear regression: report</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<a class="skip" href="#main">To the content</a>\n{_header(report)}\n'
         f'<main id="main"><nav aria-label="Sections"><ul>{links}</ul></nav>{bodies}</main>\n'
@@ -124,8 +124,8 @@ def _person(report: dict[str, Any]) -> str:
     ]
     return (
         f'<p>{escape(text)}</p><div id="one-person" data-kind="{person["kind"]}" data-largest="{person["largest"]!r}">'
-        f'<figure>{picture}<figcaption><span class="key key0"></span>with the person (solid) '
-        '<span class="key key1"></span>without (dashed), in standard deviations</figcaption></figure>'
+        f"<figure>{picture}<figcaption>{_key(0, 'with the person (solid)')}{_key(1, 'without (dashed)')}"
+        "in standard deviations</figcaption></figure>"
         f'<div class="control"><label for="share">{name}</label>'
         '<input id="share" type="range" min="0" max="100" step="1" value="0" disabled aria-describedby="share-text">'
         '<output id="share-text" for="share" aria-live="polite">The curves move with a script; the table says the '
@@ -178,9 +178,7 @@ def _results(report: dict[str, Any]) -> str:
 def _budget(report: dict[str, Any]) -> str:
     lines, epsilon = report["budget"], report["guarantee"]["epsilon"]
     used = [line for line in lines if line["epsilon"] > 0]
-    keys = "".join(
-        f'<span class="key key{number % 4}"></span>{escape(line["purpose"])}&ensp;' for number, line in enumerate(used)
-    )
+    keys = "".join(_key(number, line["purpose"]) for number, line in enumerate(used))
     rows = [
         (line["purpose"], f"{line['epsilon']:.4f}", _power(line["delta"]), f"{line['epsilon'] / epsilon:.1%}")
         for line in lines
@@ -204,9 +202,8 @@ def _noise(report: dict[str, Any]) -> str:
     return (
         "<p>Each vector was released once, with noise. As the fit converges its gradients shrink into the noise: what "
         "they still hold cannot be told from chance.</p>"
-        f'<figure>{drawing.signal(lines)}<figcaption><span class="key key0"></span>root mean square of the entries '
-        '(dot) <span class="key key1"></span>standard deviation of the noise (square); scaled units, logarithmic'
-        "</figcaption></figure>"
+        f"<figure>{drawing.signal(lines)}<figcaption>{_key(0, 'root mean square of the entries (dot)')}"
+        f"{_key(1, 'standard deviation of the noise (square)')}scaled units, logarithmic</figcaption></figure>"
         + _table(
             "Released vectors and the noise on each entry, in scaled units.", ("Vector", "Size", "Noise", "Ratio"), rows
         )
@@ -277,8 +274,12 @@ def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) 
     )
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<caption><span>{escape(caption)}</span></caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _key(number: int, text: str) -> str:
+    return f'<span class="keyed"><span class="key key{number % 4}"></span>{escape(text)}</span>'
 
 
 def _number(value: float | None) -> str:

@@ -20,11 +20,12 @@
     const c = Math.sqrt((-Math.log(1 - u) * (1 - u)) / u), s = Math.sqrt(1 - u);
     return 0.5 + 0.5 * (erf(c / s / Math.SQRT2) - erf(c / Math.SQRT2));
   };
+  const height = kind === "variance" ? 64 : 190;
   const path = (mean, sd) => {
     let d = "";
     for (let k = 0; k <= 160; k++) {
       const x = -4 + k / 20;
-      d += (k ? "L" : "M") + (20 + 680 * (x + 4) / 8).toFixed(1) + " " + (232 - 64 * density(x, mean, sd)).toFixed(1);
+      d += (k ? "L" : "M") + (20 + 680 * (x + 4) / 8).toFixed(1) + " " + (232 - height * density(x, mean, sd)).toFixed(1);
     }
     return d;
   };
