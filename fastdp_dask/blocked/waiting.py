@@ -49,7 +49,12 @@ def computed(lazy: Any) -> np.ndarray:
                 seen = time.monotonic()
             elif time.monotonic() - seen > patience:
                 lost = f"the scheduler {address} has had no worker for {patience:g} s"
-    raise ClusterLostError(
-        f"{lost}: expected one to the end of the pass. What was released is kept: look in the logs of scheduler and "
+    raise cluster_lost(lost)
+
+
+def cluster_lost(what: str) -> ClusterLostError:
+    """The error that says what was lost, and what to do."""
+    return ClusterLostError(
+        f"{what}: expected one to the end of the pass. What was released is kept: look in the logs of scheduler and "
         "workers, start them again, then run the same command again."
     )

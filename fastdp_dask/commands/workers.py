@@ -6,10 +6,12 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastdp_dask.blocked.waiting import cluster_lost
 from fastdp_dask.commands import encryption, outcome
 from fastdp_dask.errors import ArgumentError, FastDPError
 
@@ -78,7 +80,20 @@ def connected(
                 f"--scheduler {address} has no worker after {wait:g} s: expected at least one. Start workers (dask "
                 "worker ADDRESS), look in the queue's logs for why they do not start, or raise --worker-timeout."
             )
+        with _scheduler_kept(client, address):
+            yield
+
+
+@contextmanager
+def _scheduler_kept(client: Any, address: str) -> Iterator[None]:
+    """Whatever a lost scheduler breaks, between two passes too, is one error: the fit can go on from there."""
+    try:
         yield
+        return
+    except (OSError, CancelledError) as error:  # Dask's own errors of a connection are OSErrors
+        if isinstance(error, FastDPError) or client.status == "running":
+            raise
+    raise cluster_lost(f"the connection to the scheduler {address} was lost")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from command_cases import PAPER, SEEDS, make_store
-from distributed import LocalCluster
+from distributed import LocalCluster, default_client
 from distributed.security import Security
 
 from fastdp_dask.blocked.waiting import computed
@@ -207,3 +207,21 @@ def test_all_workers_gone_in_the_middle_of_a_pass() -> None:
         assert time.monotonic() - began < 10
         it.scale(1)
         assert np.array_equal(computed(slow[:3]), np.ones(3))
+
+
+def lose(cluster: LocalCluster) -> None:
+    with connected(cluster.scheduler_address, wait=2, insecure=True):
+        cluster.close()
+        default_client().nthreads()
+
+
+@pytest.mark.cluster
+def test_a_scheduler_gone_between_two_passes() -> None:
+    """Nothing waits there, but the first question to the scheduler fails."""
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0", silence_logs=60
+        ) as cluster,
+        pytest.raises(ClusterLostError, match=r"connection to the scheduler .* was lost.*run the same command again"),
+    ):
+        lose(cluster)
