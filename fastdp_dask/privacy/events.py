@@ -101,7 +101,10 @@ class MixingEvent(Event):
 
 @dataclass(frozen=True)
 class GaussianEvent(Event):
-    """`count` adaptive Gaussian releases; `noise_multiplier` = standard deviation / Euclidean sensitivity."""
+    """`count` adaptive Gaussian releases; `noise_multiplier` = standard deviation / Euclidean sensitivity.
+
+    Of real noise, or of discrete noise that is as private (`fastdp_dask.mechanisms.additive`).
+    """
 
     noise_multiplier: float
     count: int = 1
@@ -118,7 +121,10 @@ class GaussianEvent(Event):
 
 @dataclass(frozen=True)
 class LaplaceEvent(Event):
-    """`count` adaptive Laplace releases; `scale_over_sensitivity` is that of the noise."""
+    """`count` adaptive Laplace releases; `scale_over_sensitivity` is that of the noise.
+
+    Of real noise, or of discrete noise that is as private (`fastdp_dask.mechanisms.additive`).
+    """
 
     scale_over_sensitivity: float
     count: int = 1
