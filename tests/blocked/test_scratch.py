@@ -1,0 +1,46 @@
+"""Work arrays that threads keep: their own, large enough, and given back."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import dask
+import dask.array as da
+import numpy as np
+
+from fastdp_dask.blocked import scratch
+from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.rows.scaling import declare
+from fastdp_dask.sketch.srht import SRHT
+
+
+def test_a_thread_gets_its_own_array_again_until_a_larger_one_is_asked_for() -> None:
+    scratch.forget()
+    first = scratch.borrow("block", (4, 3), np.int32)
+    assert np.shares_memory(first, scratch.borrow("block", (2, 2), np.float64))
+    assert not np.shares_memory(first, scratch.borrow("rows", (4, 3), np.int32))
+    assert not np.shares_memory(first, scratch.borrow("block", (100, 3), np.int64))
+    assert first.flags.c_contiguous
+    together = Barrier(2)
+
+    def borrowed(_: int) -> np.ndarray:
+        together.wait(timeout=60)  # so that each of the two threads does one
+        return scratch.borrow("block", (4, 3), np.int32)
+
+    with ThreadPoolExecutor(2) as pool:
+        a, b = pool.map(borrowed, range(2))
+    assert not np.shares_memory(a, b)
+    scratch.forget()
+    assert scratch._kept == {}
+
+
+def test_a_fit_gives_its_work_arrays_back() -> None:
+    X, y = da.ones((100, 2), chunks=(30, 2)), da.ones(100, chunks=(30,))
+    with (
+        dask.config.set(scheduler="threads"),
+        BlockedRows(X, y, declare(2, bounds_X=(-1, 1), bounds_y=(-1, 1))) as rows,
+    ):
+        rows.sketch([SRHT(100, 8, seed=0)], 1.0)
+        assert scratch._kept
+    assert scratch._kept == {}
