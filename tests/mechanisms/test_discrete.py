@@ -164,6 +164,23 @@ def test_a_discrete_gaussian_is_real_noise_rounded_at_random() -> None:
             assert abs(mixture / law - 1) < 4 * ripple
 
 
+def exceeded(epsilon: np.ndarray, scale: float, shift: int) -> np.ndarray:
+    """Σ_k (p(k) − e^ε p(k + shift))₊ of the discrete Gaussian."""
+    k = np.arange(-int(14 * scale) - shift, int(14 * scale) + shift + 1)
+    p, q = (LAWS["gaussian"](k + move, scale) for move in (0, shift))
+    return np.maximum(p - np.exp(epsilon)[:, None] * q, 0.0).sum(axis=1) / p.sum()
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 1), (3.0, 1), (50.0, 7)])
+def test_the_trade_off_is_below_that_of_real_noise_of_36_units_less_variance(scale: float, shift: int) -> None:
+    """And at equal scales it is above it between the steps of a coarse law: the units are needed."""
+    epsilon, mu = np.linspace(0.0, 3.0 * shift / scale, 301), shift / scale
+    real = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    assert (exceeded(epsilon, math.hypot(scale, 6.0), shift) <= real * (1 + 1e-9)).all()
+    if shift == 1:
+        assert (exceeded(epsilon, scale, shift) > real * (1 + 1e-9)).any()
+
+
 # -- what is released ------------------------------------------------------------------------------------------
 
 
