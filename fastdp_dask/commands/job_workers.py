@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fastdp_dask.commands import encryption, outcome
 from fastdp_dask.commands.workers import connected
 from fastdp_dask.errors import FastDPError
 from fastdp_dask.jobs.model import Job
+from fastdp_dask.jobs.queues import QUEUES
 from fastdp_dask.jobs.records import JobFolder
 from fastdp_dask.jobs.workers import cluster_options
 
@@ -72,14 +73,21 @@ def _submitted(job: Job, kind: str, folder: JobFolder) -> Iterator[None]:
     for left in folder.path.glob(_KEYS):
         left.unlink(missing_ok=True)
     options = cluster_options(job, kind, sys.executable)
-    with make(security=_security(job), shared_temp_directory=str(folder.path), **options) as cluster:
+    cluster = make(security=_security(job), shared_temp_directory=str(folder.path), **options)
+    try:
         folder.write(folder.files.worker_script, cluster.job_script())
+        QUEUES[kind].check(folder.files.worker_script)
         # Unlike scale(), this asks for another worker when one is lost.
         cluster.adapt(minimum_jobs=job.workers.count, maximum_jobs=job.workers.count)
         outcome.say(f"asked {kind} for {job.workers.count} worker jobs, and wait for the first {job.workers.wait} s")
         with Client(cluster) as client:
             _await_first(client, job, kind, folder)
             yield
+    finally:
+        with suppress(
+            Exception
+        ):  # of a queue that cannot be told to cancel; a worker without a driver leaves by itself
+            cluster.close()
 
 
 def _security(job: Job) -> Any:

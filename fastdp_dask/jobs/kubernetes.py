@@ -125,7 +125,8 @@ def _volumes(job: Job, kubernetes: Kubernetes, role: str) -> tuple[list[dict[str
         folders = {str(PurePosixPath(path).parent) for path in names.values()}
         if len(folders) != 1:
             raise ArgumentError(
-                f"tls: expected ca_file, cert and key in one folder for Kubernetes, got {len(folders)} folders."
+                f"tls: expected ca_file, cert and key in one folder for Kubernetes, got {len(folders)} folders. "
+                "Put the three files into one."
             )
         items = [{"key": key, "path": PurePosixPath(path).name} for key, path in names.items()]
         secret = {"secretName": kubernetes.secret, "items": items, "defaultMode": 0o440}

@@ -21,6 +21,7 @@ class Queue(Protocol):
     """What a batch system is asked.  `state` is "queued", "running", "ended", or None if it cannot be reached."""
 
     def submit(self, job: Job, path: str) -> str: ...
+    def check(self, path: str) -> None: ...
     def state(self, identifier: str) -> str | None: ...
 
 
@@ -32,6 +33,10 @@ class SlurmQueue:
         names = () if job.slurm is None else job.slurm.environment
         said = _ask(["sbatch", "--parsable", path], handed_on(os.environ, names))
         return said.strip().splitlines()[-1].split(";")[0]
+
+    def check(self, path: str) -> None:
+        """Raise if Slurm would refuse the script at `path`."""
+        _ask(["sbatch", "--test-only", path], dict(os.environ))
 
     def state(self, identifier: str) -> str | None:
         """Where this number stands."""
@@ -50,6 +55,9 @@ class PbsQueue:
         words = ["qsub", *(["-v", ",".join(present)] if present else []), path]
         return _ask(words, handed_on(os.environ, names)).strip().splitlines()[-1]
 
+    def check(self, path: str) -> None:
+        """PBS has no such question."""
+
     def state(self, identifier: str) -> str | None:
         """Where this identifier stands."""
         said = _answer(["qstat", "-f", identifier], "Unknown Job", "has finished")
@@ -67,6 +75,10 @@ class KubernetesQueue:
         _ask(["kubectl", "apply", "--filename", path], dict(os.environ))
         namespace = job.kubernetes.namespace if job.kubernetes else None
         return f"{namespace or ''}/{job.name}"
+
+    def check(self, path: str) -> None:
+        """Raise if the server would refuse the manifest at `path`."""
+        _ask(["kubectl", "apply", "--dry-run=server", "--filename", path], dict(os.environ))
 
     def state(self, identifier: str) -> str | None:
         """Where the Job of this name stands."""

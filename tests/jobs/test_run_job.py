@@ -23,6 +23,7 @@ from fastdp_dask.ledger import Ledger
 
 SBATCH = """#!/bin/bash
 # Starts a copy of the script at once, and knows it by its process group.
+[ "$1" != --test-only ] || exit 0
 copy=$(mktemp -p "$(dirname "$0")") && cp "$1" "$copy"
 setsid bash "$copy" < /dev/null > /dev/null 2>&1 &
 echo "Submitted batch job $!"
@@ -174,4 +175,12 @@ def test_a_queue_that_starts_nothing_ends_the_wait(case: Case) -> None:
         in done.stderr
     )
     assert (job / "worker.sh").exists()
+    assert (case.codes(), case.ledger.charges()) == ([1], [])
+
+
+def test_a_queue_that_takes_no_workers_is_quoted(case: Case) -> None:
+    done = played(case, "#!/bin/bash\necho 'sbatch: error: invalid account' >&2\nexit 1\n", 60)
+    assert done.returncode == 1
+    assert "fastdp: error: sbatch refuses the job (sbatch: error: invalid account)." in done.stderr
+    assert "Traceback" not in done.stderr
     assert (case.codes(), case.ledger.charges()) == ([1], [])
