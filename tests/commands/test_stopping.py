@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_cases import ENVIRONMENT, PAPER, SEEDS, command, make_store, run
 from distributed import LocalCluster
 
 from fastdp_dask.blocked.progress import silent
+from fastdp_dask.commands import predict
+from fastdp_dask.commands.app import main
 from fastdp_dask.commands.stopping import Stoppable, Stopped
 from fastdp_dask.ledger import Ledger
 
@@ -188,3 +192,23 @@ def test_during_a_pass_a_signal_abandons_it() -> None:
     with Stoppable(silent, "stopped") as progress, pytest.raises(Stopped):
         one_pass(progress)
     assert reached == []
+
+
+def test_a_stopped_prediction_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, fitted, out = make_store(tmp_path / "store"), tmp_path / "run", tmp_path / "to" / "out.npy"
+    out.parent.mkdir()
+    assert main(["fit", str(store), "--epsilon", "5", "--delta", "1e-6", "--out", str(fitted)]) == 0
+    blocks = predict._blocks
+
+    def stopped(predicted: Any) -> Iterator[Any]:
+        for number, block in enumerate(blocks(predicted)):
+            if number == 2:
+                signal.raise_signal(signal.SIGTERM)
+            yield block
+
+    monkeypatch.setattr(predict, "_blocks", stopped)
+    assert main(["predict", str(fitted), str(store), "--out", str(out)]) == 75
+    assert f"nothing of {out} is left. Run the same command again." in capsys.readouterr().err
+    assert list(out.parent.iterdir()) == []
