@@ -54,8 +54,8 @@ def test_bad_arguments_are_refused_before_anything_is_read(name: str, bad: Any, 
         fit(estimator, untouchable((500, 3)), untouchable((500,)))
     message = str(caught.value)
     assert name in message  # the argument
-    assert re.search(r"must|need|declared twice", message)  # what was expected
-    assert re.search(r"got|is declared twice", message)  # what came
+    assert re.search(r"must|need", message)  # what was expected
+    assert re.search(r"got", message)  # what came
     assert re.search(r"\. [A-Z]\w+.*\.$", message)  # the next step, a sentence of its own
     assert not (tmp_path / "run" / "releases.jsonl").exists()
     assert not hasattr(estimator, "coef_")

@@ -81,7 +81,9 @@ def write(folder: Path, *, lifetime: datetime.timedelta, names: list[str]) -> da
                 os.fsync(descriptor)
         sync_folder(folder)
     except OSError as error:
-        raise FastDPError(f"DIR must be a folder that can be written, got {folder} ({error.strerror}).") from None
+        raise FastDPError(
+            f"DIR must be a folder that can be written, got {folder} ({error.strerror}). Choose another."
+        ) from None
     return end
 
 

@@ -43,7 +43,7 @@ def items(name: str, value: Any) -> list[Any]:
 
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise BoundsError(f"{name} must hold non-empty strings, got {type(value).__name__}.")
+        raise BoundsError(f"{name} must hold non-empty strings, got {type(value).__name__}. Name each column.")
     return value
 
 
@@ -59,19 +59,23 @@ def label(feature: str, value: Any) -> str:
 def pair(where: str, value: Any) -> Interval:
     ends = items(f"bounds of {where}", value)
     if len(ends) != 2:
-        raise BoundsError(f"bounds of {where} must be one (lower, upper), got {len(ends)} numbers.")
+        raise BoundsError(f"bounds of {where} must be one (lower, upper), got {len(ends)} numbers. Give both.")
     for side, end in zip(("lower", "upper"), ends, strict=True):
         if end is None:
-            raise BoundsError(f"{where} has no {side} bound. Declare it: none is read from the data.")
+            raise BoundsError(f"{where} needs its {side} bound, got none. Declare it: none is read from the data.")
         if isinstance(end, bool) or not isinstance(end, numbers.Real):
-            raise BoundsError(f"{side} bound of {where} must be a finite number, got {type(end).__name__}.")
+            raise BoundsError(
+                f"{side} bound of {where} must be a finite number, got {type(end).__name__}. Declare one."
+            )
         size: Any = end
         if not -_LARGEST <= size <= _LARGEST:  # false for nan; float() of a huge whole number would raise
             got = f"{side}={end}" if isinstance(size, float) else "a larger one than a float can hold"
-            raise BoundsError(f"{side} bound of {where} must be a finite number, got {got}.")
+            raise BoundsError(f"{side} bound of {where} must be a finite number, got {got}. Declare one.")
     lower, upper = float(ends[0]), float(ends[1])
     if not lower < upper:
-        raise BoundsError(f"bounds of {where} need lower < upper, got lower={lower!r}, upper={upper!r}.")
+        raise BoundsError(
+            f"bounds of {where} need lower < upper, got lower={lower!r}, upper={upper!r}. Correct them."
+        )
     return lower, upper
 
 
@@ -90,9 +94,14 @@ def groups(value: list[Any], names: Sequence[str], bounds: Sequence[Interval]) -
         for j in columns:
             whole = isinstance(j, numbers.Integral) and not isinstance(j, bool)
             if not (whole and 0 <= j < len(names)):
-                raise BoundsError(f"groups must hold column indices from 0 to {len(names) - 1}, got {j!r}.")
+                raise BoundsError(
+                    f"groups must hold column indices from 0 to {len(names) - 1}, got {j!r}. Correct the group."
+                )
             if bounds[j][0] < 0 or bounds[j][1] > 1:
-                raise BoundsError(f"feature {names[j]!r} is in a group: expected bounds inside [0, 1].")
+                raise BoundsError(
+                    f"feature {names[j]!r} is in a group: expected bounds inside [0, 1], got {bounds[j]}. Correct "
+                    "them, or take it out of the group."
+                )
         checked.append(tuple(int(j) for j in columns))
     refuse_twice("column indices in groups", [j for group in checked for j in group])
     return tuple(checked)
@@ -101,7 +110,7 @@ def groups(value: list[Any], names: Sequence[str], bounds: Sequence[Interval]) -
 def _two(entry: Any) -> tuple[str, Any]:
     both = items("an entry of categories", entry)
     if len(both) != 2:
-        raise BoundsError(f"an entry of categories must be (source, labels), got {len(both)} items.")
+        raise BoundsError(f"an entry of categories must be (source, labels), got {len(both)} items. Give both.")
     return text("categories", both[0]), both[1]
 
 
@@ -115,7 +124,9 @@ def categories(
         wanted = [indicator_name(source, entry) for entry in made]
         columns = tuple(names.index(name) for name in wanted if name in names)
         if len(columns) != len(made) or columns not in declared:
-            raise BoundsError(f"categories of {source!r} must be one declared group. Declare the group.")
+            raise BoundsError(
+                f"categories of {source!r} must be the columns of one declared group, got others. Declare the group."
+            )
         checked.append((source, made))
     refuse_twice("sources of categories", [source for source, _ in checked])
     return tuple(checked)

@@ -146,7 +146,9 @@ class Declaration:
         required = ("feature_names", "bounds_X", "target", "bounds_y")
         absent = [name for name in required if table.get(name) is None]
         if absent:
-            raise BoundsError(f"declaration lacks {', '.join(absent)}: expected {', '.join(required)}.")
+            raise BoundsError(
+                f"declaration lacks {', '.join(absent)}: expected {', '.join(required)}. Add what is missing."
+            )
         fields: dict[str, Any] = {name: table[name] for name in required}
         fields |= {name: table.get(name) or () for name in ("groups", "categories", "dates", "missing")}
         fields["missing"] = tuple(MissingRule(*rule) for rule in fields["missing"])

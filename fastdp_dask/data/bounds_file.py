@@ -75,7 +75,7 @@ def read_declaration(
     if name is None:
         raise BoundsError(f"{where}: target has no name: expected the name of a column. Pass target=.")
     if target is not None and name != target:
-        raise BoundsError(f"target={target!r} but {where} bounds {name!r}. Correct one of them.")
+        raise BoundsError(f"target must be {name!r} as in {where}, got target={target!r}. Correct one of them.")
     columns = _Columns(where)
     for feature in list(declared) if features is None else _checks.items("features", features):
         if feature not in declared:
@@ -139,8 +139,8 @@ class _Columns:
             lower, upper = (dates.declared(f"feature {feature!r}: {k}", entry.get(k)) for k in ("lower", "upper"))
         elif {"lower", "upper"} & set(entry):
             raise BoundsError(
-                f"feature {feature!r}: lower and upper bound only the parts days and year, got {', '.join(parts)}. "
-                "Leave them out."
+                f"feature {feature!r}: lower and upper must be left out, since they bound only days and year, got them "
+                f"for {', '.join([*parts, *labelled])}. Leave them out."
             )
         else:
             lower = upper = dates.moment_of(0.0)
@@ -195,8 +195,8 @@ def as_table(declaration: Declaration) -> dict[str, Any]:
     made = {indicator_name(source, label) for source, labels in declaration.categories for label in labels}
     if not {declaration.feature_names[j] for group in declaration.groups for j in group} <= made:
         raise BoundsError(
-            "declaration has groups without categories: a table column cannot be mapped to them. "
-            "Declare the source column and its categories instead."
+            "declaration must have categories for its groups, got groups without categories: a table column cannot "
+            "be mapped to them. Declare the source column and its categories instead."
         )
     parts_of = dict(declaration.dates)
     features: dict[str, Any] = {}

@@ -229,7 +229,7 @@ def positions_of(file: File, found: Sequence[str], wanted: Sequence[str]) -> dic
         if (times := list(found).count(name)) != 1:
             problem = "has no column" if times == 0 else f"has {times} columns named"
             raise DataShapeError(
-                f"{file}: the header {problem} {name!r} (of {len(found)} columns): expected exactly one. "
+                f"{file}: the header {problem} {name!r} (got {len(found)} columns): expected exactly one. "
                 "Check the name and that the first line is a header."
             )
     return {name: list(found).index(name) for name in wanted}

@@ -191,7 +191,9 @@ def _member(root: Location, group: zarr.Group, name: str, ndim: int) -> zarr.Arr
             f"array {name} of store {root} must have {ndim} axes, got {array.ndim}. {_REMEDY}"
         )
     if min(array.shape) < 1:
-        raise DataShapeError(f"array {name} of store {root} is empty, got shape {array.shape}. {_REMEDY}")
+        raise DataShapeError(
+            f"array {name} of store {root} must have a row and a column at least, got shape {array.shape}. {_REMEDY}"
+        )
     return array
 
 

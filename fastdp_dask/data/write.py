@@ -201,9 +201,13 @@ def _check_block(X: Any, y: Any, n_features: int) -> None:
         if block.ndim != ndim:
             raise DataShapeError(f"{name} of a block must have {ndim} axes, got {block.ndim}. Reshape it.")
     if X.shape[1] != n_features:
-        raise DataShapeError(f"X of a block must have {n_features} columns as declared, got {X.shape[1]}.")
+        raise DataShapeError(
+            f"X of a block must have {n_features} columns as declared, got {X.shape[1]}. Correct the declaration or X."
+        )
     if len(X) != len(y):
-        raise DataShapeError(f"X and y of a block must have equal lengths, got {len(X)} and {len(y)}.")
+        raise DataShapeError(
+            f"X and y of a block must have equal lengths, got {len(X)} and {len(y)}. Pass one target for each row."
+        )
 
 
 class _Writer:

@@ -285,6 +285,6 @@ def _group_index(groups: Any, n_features: int) -> tuple[np.ndarray, int]:
             if not 0 <= column < n_features:
                 raise BoundsError(f"groups: columns must lie in 0 … {n_features - 1}, got {column}. {hint}")
             if index[column] >= 0:
-                raise BoundsError(f"groups: column {column} is declared twice. {hint}")
+                raise BoundsError(f"groups must not repeat a column, got column {column} twice. {hint}")
             index[column] = number
     return index, len(groups)

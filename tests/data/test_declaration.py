@@ -96,7 +96,7 @@ def test_round_trip_with_categories() -> None:
     ("place", "value", "message"),
     [
         (("target", "lower"), 180, r"target 'delay' need lower < upper, got lower=180\.0, upper=180\.0"),
-        (("target", "lower"), None, "target 'delay' has no lower bound"),
+        (("target", "lower"), None, "target 'delay' needs its lower bound"),
         (
             ("target", "upper"),
             float("nan"),
@@ -112,7 +112,7 @@ def test_round_trip_with_categories() -> None:
         (("features", "distance", "upper"), 10**400, "feature 'distance' must be a finite number"),
         (("features", "distance", "upper"), "5000", "feature 'distance' must be a finite number, got str"),
         (("features", "distance", "upper"), True, "feature 'distance' must be a finite number, got bool"),
-        (("features", "distance"), {"lower": 0}, "feature 'distance' has no upper bound"),
+        (("features", "distance"), {"lower": 0}, "feature 'distance' needs its upper bound"),
         (("features", "distance"), {"low": 0, "upper": 1}, "unknown entry 'low': expected lower, missing, missing_"),
         (("features", "distance"), 5, "features.distance must be a table"),
         (("features", "delay"), {"lower": 0, "upper": 1}, "target 'delay' is also a feature"),
@@ -137,7 +137,7 @@ def test_what_is_wrong_is_named(place: tuple[str, ...], value: Any, message: str
 
 
 def test_arguments_that_contradict_the_file() -> None:
-    with pytest.raises(BoundsError, match="target='other' but bounds bounds 'delay'"):
+    with pytest.raises(BoundsError, match="target must be 'delay' as in bounds, got target='other'"):
         read_declaration(BOUNDS, target="other")
     with pytest.raises(BoundsError, match=r"feature 'altitude' has no bounds.*\[features.altitude\]"):
         read_declaration(BOUNDS, features=["distance", "altitude"])
@@ -167,7 +167,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         ({"groups": [[0, 1], [1]]}, "1 twice"),
         ({"groups": [[]]}, "empty group"),
         ({"groups": [[2]]}, "'c' is in a group: expected bounds inside \\[0, 1\\]"),
-        ({"categories": [("s", ["x"])]}, "categories of 's' must be one declared group"),
+        ({"categories": [("s", ["x"])]}, "categories of 's' must be the columns of one declared group"),
         ({"categories": [("s", ["x"], 1)]}, "\\(source, labels\\), got 3"),
     ],
 )

@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_named(csv: Path, tmp_path: Path) -> None:
     with pytest.raises(BoundsError, match="target='other'"):
         ingest(csv, tmp_path / "s", target="other", bounds=BOUNDS)
     for header, problem in (
-        ("delay,distance,origin", "has no column 'late' \\(of 3 columns\\)"),
+        ("delay,distance,origin", "has no column 'late' \\(got 3 columns\\)"),
         ("delay,distance,origin,late,late", "has 2 columns named 'late'"),
     ):
         (tmp_path / "bad.csv").write_text(f"{header}\n1,2,3,4,5\n")

@@ -43,7 +43,7 @@ NAN, INF = float("nan"), float("inf")
         ({"groups": [[]]}, "groups: group 0 must be a non-empty list"),
         ({"groups": [[0, 3]]}, "groups: columns must lie in 0 … 2, got 3"),
         ({"groups": [[-1]]}, "groups: columns must lie in 0 … 2, got -1"),
-        ({"groups": [[0, 1], [1]]}, "groups: column 1 is declared twice"),
+        ({"groups": [[0, 1], [1]]}, "groups must not repeat a column, got column 1 twice"),
         ({"groups": [[0.5]]}, "groups: a column of group 0 must be an index, got float"),
         ({"groups": [[True]]}, "groups: a column of group 0 must be an index, got bool"),
         ({"groups": [["a"]]}, "groups: a column of group 0 must be an index, got str"),
