@@ -55,7 +55,7 @@ def test_from_a_csv_to_a_model_and_on_a_cluster(tmp_path: Path) -> None:
     salaries(tmp_path / "salaries.csv")
     (tmp_path / "bounds.toml").write_text(blocks("toml")[0])
     commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("fastdp ")]
-    assert [line.split()[1] for line in commands] == ["ingest", "plan", "ledger", "fit", "predict"]
+    assert [line.split()[1] for line in commands] == ["ingest", "plan", "ledger", "fit", "predict", "fit", "report"]
     for line in commands:
         run(tmp_path, "-m", "fastdp_dask.commands", *line.split()[1:])
     assert len((tmp_path / "predicted.csv").read_text().splitlines()) == 5001

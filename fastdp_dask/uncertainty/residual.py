@@ -64,6 +64,9 @@ def with_residual(plan: Plan) -> Plan:
     rounded = 1.0 + 2.0**-30
     ours, theirs = sigma / math.sqrt(SHARE * T) * rounded, sigma / math.sqrt(1.0 - SHARE) * rounded
     events = list(plan.events)
+    told = (
+        f"{SHARE:.0%} of the budget of {_paid(plan.budget).purpose} goes to the sum of squared residuals: for intervals"
+    )
     which = max(k for k, e in enumerate(events) if e == GaussianEvent(sigma, T))
     events[which] = GaussianEvent(theirs, T)
     events.insert(which + 1, GaussianEvent(ours))
@@ -72,16 +75,20 @@ def with_residual(plan: Plan) -> Plan:
     return replace(
         plan, noise_multiplier=theirs, residual_noise=ours, events=tuple(events),
         n_passes=plan.n_passes + 1, budget=_shared(plan.budget),
-        reasons=(*plan.reasons, f"{SHARE:.0%} of the gradients' budget to the sum of squared residuals: for intervals"),
+        reasons=(*plan.reasons, told),
     )  # fmt: skip
 
 
 def _shared(budget: tuple[BudgetLine, ...]) -> tuple[BudgetLine, ...]:
-    paid = next(line for line in budget if "gradient" in line.purpose or line.purpose == "X'y")
+    paid = _paid(budget)
     kept = replace(paid, epsilon=paid.epsilon * (1 - SHARE), delta=paid.delta * (1 - SHARE))
     own = BudgetLine(_PURPOSE, paid.epsilon * SHARE, paid.delta * SHARE)
     place = budget.index(paid)
     return (*budget[:place], kept, own, *budget[place + 1 :])
+
+
+def _paid(budget: tuple[BudgetLine, ...]) -> BudgetLine:
+    return next(line for line in budget if "gradient" in line.purpose or line.purpose == "X'y")
 
 
 def release_residual(
