@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -35,6 +36,19 @@ def test_a_thread_gets_its_own_array_again_until_a_larger_one_is_asked_for() -> 
     assert scratch._kept == {}
 
 
+def test_what_nobody_borrows_is_given_back_soon() -> None:
+    scratch.forget()
+    scratch.borrow("block", (4, 3), np.int32)
+    deadline = time.monotonic() + 60
+    while scratch._kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    scratch.borrow("block", (4, 3), np.int32)  # the watch starts again
+    while scratch._kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_fit_gives_its_work_arrays_back() -> None:
     X, y = da.ones((100, 2), chunks=(30, 2)), da.ones(100, chunks=(30,))
     with (
@@ -42,5 +56,4 @@ def test_a_fit_gives_its_work_arrays_back() -> None:
         BlockedRows(X, y, declare(2, bounds_X=(-1, 1), bounds_y=(-1, 1))) as rows,
     ):
         rows.sketch([SRHT(100, 8, seed=0)], 1.0)
-        assert scratch._kept
     assert scratch._kept == {}
