@@ -15,7 +15,7 @@ from fastdp_dask.sketch.blocks import next_power_of_two
 
 _MOST_AT_ONCE = 4096  # whole numbers of noise from the slower sampler, as in `fastdp_dask.rng`
 _LINE = 16  # numbers of a row that are fetched at least: a line of a cache
-_TILE = 1 << 18  # numbers in a tile of scaled rows, as in `fastdp_dask.blocked.kernels`
+_PRODUCT_ROWS = 4096  # multiplied at once, as in `fastdp_dask.blocked.kernels`
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,9 @@ def _deviation(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
 
 def _gram(outline: Outline, layout: Layout, machine: Machine) -> _Pass:
     d = outline.columns
-    tile = min(4096, max(64, _TILE // d))
 
     def work(rows: int) -> float:
-        return d * d * (rows * machine.gram + -(-rows // tile) * machine.convert)
+        return d * d * (rows * machine.gram + -(-rows // _PRODUCT_ROWS) * machine.convert)
 
     shape = (d + 1, d)
     return _run(layout, machine, work, shape, 8, 8 * shape[0] * d, lambda rows: memory.tile_work(d))
