@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from fastdp_dask import _validate
 from fastdp_dask.blocked.chunk_count import _active_client

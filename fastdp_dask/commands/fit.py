@@ -56,7 +56,7 @@ def fit(
     public_seed: Annotated[int | None, typer.Option(help="Fixes the sketch. For tests: it warns.")] = None,
     random_state: Annotated[int | None, typer.Option(help="Fixes the noise. For tests: not private.")] = None,
     uncertainty: Annotated[
-        bool, typer.Option("--uncertainty", help="Intervals for the population: 1 % of the gradients' budget, one pass.")
+        bool, typer.Option("--uncertainty", help="Intervals for the population: 1 % of the gradients' budget, a pass.")
     ] = False,
     allow_missing_chunks: Annotated[
         bool, typer.Option("--allow-missing-chunks", help="Take absent chunks as blank records.")

@@ -186,8 +186,8 @@ def _numbers(cells: Any) -> Array:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if pa.types.is_float16(cells.type):  # older Arrow has no cast from it
-        return cells.to_numpy(zero_copy_only=False).astype(np.float64)
-    return cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _dates(cells: Any) -> Array:
@@ -202,4 +202,4 @@ def _dates(cells: Any) -> Array:
         cells = cells.dictionary_decode()
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         cells = pc.local_timestamp(cells)
-    return cells.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(cells.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fastdp_dask.data import dates, missing
-from fastdp_dask.data.bounds import Declaration, indicator_name
+from fastdp_dask.data._checks import indicator_name
+from fastdp_dask.data.bounds import Declaration
 from fastdp_dask.data.readers import MISSING, Array, Batch, Columns
 from fastdp_dask.data.write import Block
 

@@ -146,4 +146,4 @@ def _between(below: np.ndarray, above: np.ndarray, slack: np.ndarray, sign: floa
     left = below[1:] <= 0.5
     mass = np.where(left, below[1:] - below[:-1], above[:-1] - above[1:])
     down, up = slack * below, slack * above
-    return mass + sign * np.where(left, down[1:] + down[:-1], up[1:] + up[:-1])
+    return np.asarray(mass + sign * np.where(left, down[1:] + down[:-1], up[1:] + up[:-1]))

@@ -99,7 +99,7 @@ def fast_mixing_rdp_paper(alpha: ArrayLike, gamma: float) -> float | np.ndarray:
     level = check_gamma(gamma, PAPER_GAMMA_FLOOR)
 
     def inside(order: np.ndarray) -> np.ndarray:
-        return _factor(order, level, _PLUS) + _factor(order, level, -_MINUS)
+        return np.asarray(_factor(order, level, _PLUS) + _factor(order, level, -_MINUS))
 
     return _evaluate(alpha, 0.8 * level, inside)
 
@@ -212,7 +212,7 @@ def _factor(order: np.ndarray, gamma: float, root: float) -> np.ndarray:
     w = np.asarray(root / gap)
     s = t * w
     fixed = -w * log_remainder_ratio(-w, 1.0 + w)
-    return 0.5 * (fixed + w * log_remainder_ratio(s, (gamma - order * root) / gap))
+    return np.asarray(0.5 * (fixed + w * log_remainder_ratio(s, (gamma - order * root) / gap)))
 
 
 def _laplace(order: np.ndarray, ratio: float) -> np.ndarray:

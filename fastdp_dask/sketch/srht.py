@@ -168,7 +168,7 @@ class SRHT:
 
     def apply(self, X: Any) -> np.ndarray:
         """S X, (k2, d) float64.  For integers the sums are exact and only the last scaling rounds."""
-        return self.signed_sums(X) / np.sqrt(self.sketch_size)
+        return np.asarray(self.signed_sums(X) / np.sqrt(self.sketch_size))
 
     def adjoint(self, Z: Any) -> np.ndarray:
         """Sᵀ Z, (n, d) float64, for Z of shape (k2, d)."""
@@ -179,13 +179,13 @@ class SRHT:
             self.adjoint_block(sums, block, piece.index)
             rows = block[piece.first - piece.origin : piece.last - piece.origin]
             signed_copy(out, piece.first, rows, self.sign_bits(piece.first, len(rows)))
-        return out / np.sqrt(self.sketch_size)
+        return np.asarray(out / np.sqrt(self.sketch_size))
 
     def to_dense(self) -> np.ndarray:
         """S itself, (k2, n) float64: (−1)^popcount(r & i) · sign_i / sqrt(k2).  For tests and small n."""
         parity = np.bitwise_count(self.rows[:, None] & np.arange(self.n_rows)) & 1
         negative = parity ^ self.sign_bits(0, self.n_rows)
-        return (1.0 - 2.0 * negative) / np.sqrt(self.sketch_size)
+        return np.asarray((1.0 - 2.0 * negative) / np.sqrt(self.sketch_size))
 
     def coherence(self) -> float:
         """Δ = max over i ≠ j of |(SᵀS)_ij|, over all N positions; exact and public."""

@@ -55,13 +55,13 @@ class Intervals:
     @property
     def standard_error(self) -> np.ndarray:
         """Of every estimate."""
-        return np.sqrt(np.array(self.privacy_variance) + np.array(self.sampling_variance))
+        return np.asarray(np.sqrt(np.array(self.privacy_variance) + np.array(self.sampling_variance)))
 
     @property
     def privacy_share(self) -> np.ndarray:
         """Of the variance of every estimate, the share that the privacy noise makes: 0 to 1."""
         total = np.array(self.privacy_variance) + np.array(self.sampling_variance)
-        return np.divide(self.privacy_variance, total, out=np.zeros_like(total), where=total > 0)
+        return np.asarray(np.divide(self.privacy_variance, total, out=np.zeros_like(total), where=total > 0))
 
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Lower and upper ends, (rows, 2): estimate ± z · standard error, z the normal quantile of `level`."""

@@ -105,6 +105,6 @@ def release_residual(
         noisy = additive.gaussian(
             np.array([exact]), plan.residual_noise, z, sensitivity=C**2, step=step, largest=n * C**2
         )
-        return noisy[0]
+        return np.asarray(noisy[0])
 
     releases.once(RESIDUAL, draw, noise)
