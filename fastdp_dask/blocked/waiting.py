@@ -38,17 +38,17 @@ def computed(lazy: Any) -> np.ndarray:
     seen, lost = time.monotonic(), ""
     while not lost:
         try:
-            wait(future, timeout=_LOOK_EVERY)
+            try:
+                wait(future, timeout=_LOOK_EVERY)
+            except TimeoutError:  # of this wait; a task's own comes out of `result`
+                if client.nthreads():
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > patience and not future.done():
+                    lost = f"the scheduler {address} has had no worker for {patience:g} s"
+                continue
             return np.asarray(future.result())
         except CancelledError:  # so a client ends all waiting when its scheduler is gone
             lost = f"the connection to the scheduler {address} was lost"
-        except TimeoutError:
-            if future.done():  # a task's own error
-                raise
-            if client.nthreads():
-                seen = time.monotonic()
-            elif time.monotonic() - seen > patience:
-                lost = f"the scheduler {address} has had no worker for {patience:g} s"
     raise cluster_lost(lost)
 
 
