@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import readme_table
 import run
 
 
@@ -38,3 +39,11 @@ def test_quick_mode_measures_every_part(tmp_path: Path, capsys: pytest.CaptureFi
     assert "(bar 1.5)" in capsys.readouterr().out
     run.main(["--quick", "--out", str(out), "--only", "codecs"])
     assert json.loads(out.read_text())["results"]["disk"] == results["disk"]  # what was not measured stays
+
+
+def test_the_readme_says_what_was_measured() -> None:
+    document = json.loads(readme_table.RESULTS.read_text())
+    written = readme_table.README.read_text().split(readme_table.FIRST)[1].split(readme_table.LAST)[0]
+    assert written == readme_table.section(document)
+    document["results"]["disk"][0]["ratios"]["gradient"] += 0.1
+    assert written != readme_table.section(document)
