@@ -3,7 +3,7 @@
     python examples/interval_coverage.py            # 500 runs of each; about half an hour
     python examples/interval_coverage.py --quick    # seconds
 
-Each run draws new targets, and fits with `uncertainty=True` at epsilon = 1 (fastihm at 3), delta = 1/n².  Coverage
+Each run draws new targets, and fits with `uncertainty=True` at epsilon = 1 (fastihm at 3 and 10), delta = 1/n².  Coverage
 is of the coefficients of the population, by intervals of 95 %: the mean over runs and coefficients, with the lowest and
 the highest coefficient.  `without_privacy` is what the same intervals would cover if they knew of sampling error alone.
 `width` is the median width of an interval over the least one possible: that of least squares without privacy.
@@ -28,7 +28,7 @@ import numpy as np
 
 from fastdp_dask import LinearRegression, PrivacyLeakWarning
 
-SETTINGS = (("ihm", 1.0), ("fastihm", 3.0), ("adassp", 1.0))
+SETTINGS = (("ihm", 1.0), ("fastihm", 3.0), ("fastihm", 10.0), ("adassp", 1.0))
 _COLUMNS = (
     "set", "n", "solver", "epsilon", "runs", "coverage", "lowest", "highest", "without_privacy", "privacy_share",
     "width",
@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Coverage of the intervals of private coefficients.")
     parser.add_argument("--quick", action="store_true", help="4 runs on 4,096 rows")
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--rows", type=int, default=65536)
+    parser.add_argument("--rows", type=int, default=32768)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
     n, runs = (4096, 4) if options.quick else (options.rows, options.runs)
