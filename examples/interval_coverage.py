@@ -3,7 +3,7 @@
     python examples/interval_coverage.py            # 500 runs of each; about half an hour
     python examples/interval_coverage.py --quick    # seconds
 
-Each run draws new targets, and fits with `uncertainty=True` at epsilon = 1 (fastihm at 3 and 10), delta = 1/n².  Coverage
+Each run draws new targets, and fits with `uncertainty=True` at epsilon = 1 (fastihm: 3 and 10), delta = 1/n².  Coverage
 is of the coefficients of the population, by intervals of 95 %: the mean over runs and coefficients, with the lowest and
 the highest coefficient.  `without_privacy` is what the same intervals would cover if they knew of sampling error alone.
 `width` is the median width of an interval over the least one possible: that of least squares without privacy.
