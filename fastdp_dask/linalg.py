@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 
 import numpy as np
@@ -65,6 +65,12 @@ def bounded(vector: np.ndarray) -> np.ndarray:
 
 
 def square_root(gram: np.ndarray) -> np.ndarray:
-    """L (d, d) with L Lᵀ = gram for a symmetric positive semi-definite matrix; never fails."""
+    """L (d, d) with L Lᵀ = gram for a symmetric positive semi-definite matrix; never fails.
+
+    Cholesky's factor, at an eighth of the cost of an eigendecomposition, which a matrix that is singular to working
+    precision gets instead: an output like any other.
+    """
+    with suppress(np.linalg.LinAlgError):
+        return np.linalg.cholesky((gram + gram.T) / 2)
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     return vectors * np.sqrt(np.maximum(values, 0.0))
