@@ -82,8 +82,13 @@ def files(folder: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             document = json.loads(path.read_text())
             # What belongs to the run, the store and the ledger alone, drawn anew for each, and a checksum.
-            own = [type(document.pop(key, None)) for key in ("run_id", "public_seed", "source", "ledger", "sha256")]
-            found[name] = (form(document) if name == "run/model.json" else document), own
+            drawn = ("run_id", "public_seed", "source", "ledger", "sha256", "run")
+            own = [type(document.pop(key, None)) for key in drawn]
+            found[name] = (document if name == "run/plan.json" else form(document)), own
+        elif path.suffix == ".html":
+            # Pictures are drawn from released numbers; all else is words, and numbers in places of their own.
+            words = re.sub(r"<svg.*?</svg>|<code>.*?</code>|data-largest=\S+", "", path.read_text(), flags=re.DOTALL)
+            found[name] = re.sub(r"-?\b\d[\d.,]*(e[-+]?\d+)?", "#", words)
         else:
             found[name] = path.stat().st_size
     assert {"budget", "run/model.json", "run/plan.json", "run/releases.jsonl"} <= set(found)
