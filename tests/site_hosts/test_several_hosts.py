@@ -28,7 +28,7 @@ FIT = ["--epsilon", "5", "--delta", "1e-6", "--solver", "fastihm", "--preset", "
 FIT += ["--public-seed", "11", "--random-state", "12"]
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",  # last bits on the driver
-    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s",  # a silent host is given up after that, not after 5 minutes
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "8s",  # a silent host is given up after that, not after 5 minutes
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
 }  # fmt: skip
@@ -61,7 +61,7 @@ def expected(store: Path) -> object:
     """The model of the same command on threads of this process's host."""
     out = store.parent / "threads"
     command = [sys.executable, "-m", "fastdp_dask.commands", "fit", str(store), *FIT, "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **ENVIRONMENT}, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **ENVIRONMENT}, timeout=250)
     return json.loads((out / "model.json").read_text())
 
 
@@ -93,7 +93,7 @@ class Cluster:
         return self.at.run("client", command, ENVIRONMENT)
 
     def wait_for_workers(self, count: int) -> None:
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 120
         while sum("Registered to" in self.at.log(f"w{number}") for number in (1, 2)) < count:
             assert time.monotonic() < give_up, "workers did not come"
             time.sleep(0.1)
@@ -118,7 +118,7 @@ def test_only_members_get_in_and_a_cable_pulled_in_a_pass_changes_no_bit(cluster
     plain = cluster.fit("--scheduler", ADDRESS.replace("tls:", "tcp:"), "--insecure", "--worker-timeout", "3")
     foreign = cluster.fit("--scheduler", ADDRESS, *cluster.certificate("others"), "--worker-timeout", "3")
     for refused in (plain, foreign):
-        _, err = refused.communicate(timeout=60)
+        _, err = refused.communicate(timeout=150)
         assert refused.returncode == 1, err
         assert "no answer within 3 s" in err
     assert cluster.ledger.charges() == []
@@ -130,27 +130,37 @@ def test_only_members_get_in_and_a_cable_pulled_in_a_pass_changes_no_bit(cluster
     cut = time.monotonic()
     wait_for_line(fit, "pass 2 (deviation): done")
     assert time.monotonic() - cut > 2  # it stood still until the scheduler gave the silent host up
-    _, err = fit.communicate(timeout=60)
+    _, err = fit.communicate(timeout=150)
     assert fit.returncode == 0, err
-    assert "Worker failed to heartbeat" in cluster.at.log("sched")
+    assert any("Remove worker" in line and "10.77.0.11" in line for line in cluster.at.log("sched").splitlines())
     assert cluster.model() == expected
     assert len(cluster.ledger.charges()) == 1
 
 
-def test_all_cables_pulled_end_with_75_and_new_workers_go_on(cluster: Cluster, expected: object) -> None:
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (["w1", "w2"], f"the scheduler {ADDRESS} has had no worker for 15 s"),
+        (["sched"], f"the connection to the scheduler {ADDRESS} was lost"),
+    ],
+    ids=["workers", "scheduler"],
+)
+def test_a_lost_cluster_ends_with_75_and_the_fit_goes_on_elsewhere(
+    cluster: Cluster, expected: object, cut: list[str], said: str
+) -> None:
     cluster.wait_for_workers(2)
-    fit = cluster.fit("--scheduler", ADDRESS, *cluster.tls, "--worker-timeout", "5")
+    fit = cluster.fit("--scheduler", ADDRESS, *cluster.tls, "--worker-timeout", "15")
     wait_for_line(fit, "pass 3 (gradient)")
-    cluster.at.cut("w1")
-    cluster.at.cut("w2")
-    _, err = fit.communicate(timeout=60)
+    for host in cut:
+        cluster.at.cut(host)
+    _, err = fit.communicate(timeout=150)
     assert fit.returncode == 75, err
-    assert f"the scheduler {ADDRESS} has had no worker for 5 s" in err
+    assert said in err
     assert not (cluster.folder / "run" / "model.json").exists()
     assert len(cluster.ledger.charges()) == 1
 
     again = cluster.fit()  # on the threads of the driver's own host
-    _, err = again.communicate(timeout=60)
+    _, err = again.communicate(timeout=150)
     assert again.returncode == 0, err
     assert "(sketch)" not in err
     assert cluster.model() == expected
