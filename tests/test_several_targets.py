@@ -18,6 +18,8 @@ from sklearn.metrics import r2_score
 from fastdp_dask import Ledger, LinearRegression
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.blocked.several_targets import SeveralTargets
+from fastdp_dask.commands.app import main
+from fastdp_dask.data import Declaration, write_store
 from fastdp_dask.errors import ArgumentError, BoundsError, DataShapeError
 from fastdp_dask.mechanisms import additive
 from fastdp_dask.releases import ReleaseLog
@@ -241,3 +243,21 @@ def test_bounds_and_shapes_that_do_not_fit() -> None:
     assert found.coef_.shape == (3, D)
     with pytest.raises(ArgumentError, match="summary must be of one target"):
         found.summary()
+
+
+def test_a_run_of_several_targets_has_a_report_and_predictions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = fit(several(run_dir=tmp_path / "run"), X, Y, source="all", feature_names=list("abcd"))
+    assert main(["report", str(tmp_path / "run")]) == 0, capsys.readouterr().err
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "(target 2)" in page
+    assert "-20 to 120" in page
+    declared = Declaration(list("abcd"), [(-1, 1)] * D, [], "y", (-1, 1))
+    write_store(tmp_path / "s", [(X, Y[:, 0])], declared, chunk_rows=1024)
+    arguments = ["predict", str(tmp_path / "run"), str(tmp_path / "s"), "--out"]
+    assert main([*arguments, str(tmp_path / "p.csv")]) == 1
+    assert "npy or .zarr for a model of several targets" in " ".join(capsys.readouterr().err.split())
+    assert main([*arguments, str(tmp_path / "p.npy")]) == 0
+    # Stored rows are float32: 6e-8 of entries below 1, times coefficients below 40.
+    assert np.abs(np.load(tmp_path / "p.npy") - found.predict(X)).max() < 1e-4

@@ -44,6 +44,10 @@ def predict(
     if out.exists():
         raise ArgumentError(f"--out must be a new file, got {out}, which exists. Choose another name or remove it.")
     model = LinearRegression.from_run(run)
+    if model.coef_.ndim > 1 and out.suffix.lower() == ".csv":
+        raise ArgumentError(
+            f"--out must end in .npy or .zarr for a model of several targets, got {out.name}. Choose one of them."
+        )
     partial = out.with_name(f".{out.name}.part")
     with Stoppable(silent, f"stopped on request; nothing of {out} is left. Run the same command again."):
         store = open_store(data, allow_missing_chunks=allow_missing_chunks, storage_options=options)

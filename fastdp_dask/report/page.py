@@ -244,8 +244,9 @@ def _public(report: dict[str, Any]) -> str:
         )
         for column in data["columns"]
     ]
-    low, high = data["bounds_y"]
-    rows.insert(0, ("(target)", f"{low:g} to {high:g}", ""))
+    pairs = data["bounds_y"] if isinstance(data["bounds_y"][0], list) else [data["bounds_y"]]
+    names = ["(target)"] if len(pairs) == 1 else [f"(target {number})" for number in range(len(pairs))]
+    rows = [*((name, f"{low:g} to {high:g}", "") for name, (low, high) in zip(names, pairs, strict=True)), *rows]
     versions = ", ".join(f"{name} {value}" for name, value in sorted(report["versions"].items()))
     norm = "" if data["data_norm"] is None else f"<p>Declared bound on the norm of a row: {data['data_norm']:g}.</p>"
     return (
