@@ -65,7 +65,7 @@ def test_a_pass_reads_each_piece_once(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(table, "parquet_rows", counted)
     opened = open_table(folder, bounds=BOUNDS)
     assert not reads
-    fitted = fit(model(**TIGHT | opened.declaration.estimator_arguments()), opened.X, opened.y)
+    fitted = fit(model(**TIGHT | opened.declaration.estimator_arguments(), persist=False), opened.X, opened.y)
     assert sorted(reads) == sorted([("0.parquet", *range(6)), ("2.parquet", *range(3))] * fitted.n_passes_)
 
 
