@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from fastdp_dask.solvers.steps import most_share
+from fastdp_dask.solvers.steps import GRAM, SKETCH, most_share
 
 ROW_ENERGY = 0.5  # mean squared norm of a scaled row: between 1/3 (uniform features) and 1 (indicators, spheres)
 _SIGNAL = 0.05  # mean squared scaled target that the model explains
@@ -48,7 +48,7 @@ def excess_risk(
     error = (d / 2 + 2) / degrees + distortion  # half the directions share a cluster
     start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True) if theta is None else theta
     P = np.broadcast_to(start, x.shape).copy()
-    most = most_share(x, error)
+    most = most_share(x, error, SKETCH if distortion else GRAM)  # no evidence is counted on
     for _ in range(n_iter):
         gain = P / (P + step_noise) / ((1 + error) * most)
         leak = error / d * np.sum(w * x**2 * P, axis=1, keepdims=True) / w
