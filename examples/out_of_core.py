@@ -35,7 +35,10 @@ def main(n: int) -> None:
     declared = Declaration([f"x{j}" for j in range(D)], [(-1, 1)] * D, [], "y", (-10, 10))
     with tempfile.TemporaryDirectory() as folder, dask.config.set(scheduler="threads", num_workers=2):
         store = open_store(write_store(Path(folder) / "data.zarr", blocks(n), declared, n))
-        model = LinearRegression(epsilon=1.0, delta=1e-12, **store.declaration.estimator_arguments())
+        # persist="auto" would hold data that fit into memory, which saves reading them in every pass.
+        model = LinearRegression(
+            epsilon=1.0, delta=1e-12, persist=False, **store.declaration.estimator_arguments()
+        )
         model.fit(store.X, store.y)
     print(f"{store.X.nbytes / 2**20:,.0f} MiB in {store.X.numblocks[0]} chunks, {model.n_passes_} passes")
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:,.0f} MiB")

@@ -143,8 +143,8 @@ def open_store(
     attributes = dict(group.attrs)
     if attributes.get("complete", True) is not True:
         raise StoreError(
-            f"store {root} is incomplete: its writing was interrupted. Run the same fastdp ingest again, which goes on, "
-            "or write the store again with overwrite."
+            f"store {root} is incomplete: its writing was interrupted. Run the same fastdp ingest again, which goes "
+            "on, or write the store again with overwrite."
         )
     X, y = _member(root, group, "X", 2), _member(root, group, "y", 1)
     declaration, n_rows = _read_attributes(root, attributes)
