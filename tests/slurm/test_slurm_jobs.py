@@ -132,7 +132,7 @@ def test_two_copies_at_once_make_one_result(site: Site) -> None:
 
 
 def test_a_cancelled_job_stays_cancelled_and_says_where_it_stands(site: Site) -> None:
-    job = site.scenario("cancelled", chunk_seconds=0.2)
+    job = site.scenario("cancelled", chunk_seconds=0.15)
     number = job.submit()
     refused = job.command("submit", "slurm", job.file)
     assert refused.returncode == 1
@@ -213,7 +213,7 @@ def test_a_job_out_of_time_goes_on_in_the_next(site: Site) -> None:
 
 def test_a_lost_node_leaves_one_result(site: Site) -> None:
     """The node's daemon dies, its processes live on: the queue starts a second driver beside the first."""
-    job = site.scenario("lost-node", chunk_seconds=0.6)
+    job = site.scenario("lost-node", chunk_seconds=0.45)
     number = job.submit()
     job.until(lambda: job.passes() >= 2)
     lost = site.slurm.facts(number)["NodeList"]
