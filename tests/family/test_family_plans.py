@@ -128,7 +128,7 @@ def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
         ("fast_linear_mixing", "paper", {"k2": 2048}, 1),
         ("ihm", "paper", {}, 3),
         ("ihm", "paper", {"n_iter": 5}, 5),
-        ("auto", "paper", {}, 4),
+        ("fastihm", "paper", {}, 4),
     ],
 )
 def test_passes_chunkings_and_resumption(solver: str, preset: str, options: dict[str, Any], passes: int) -> None:

@@ -137,7 +137,7 @@ def test_every_chunk_is_read_once_in_each_of_T_plus_1_passes(n_iter: int, schedu
     X, y = small_data(1000, 3)
     source, target = ReadCounter(X, 100), ReadCounter(y[:, None], 100)
     with dask.config.set(scheduler=scheduler):
-        found = fit(model(n_iter=n_iter), source.array, target.array[:, 0])
+        found = fit(model(n_iter=n_iter, persist=False), source.array, target.array[:, 0])
     assert source.reads == dict.fromkeys(range(10), n_iter + 1)
     assert target.reads == dict.fromkeys(range(10), n_iter + 1)
     assert found.n_passes_ == found.plan_.n_passes == n_iter + 1

@@ -160,7 +160,8 @@ ROUTES: dict[str, dict[str, Any]] = {
 def test_every_chunk_is_read_once_in_each_planned_pass(route: str) -> None:
     X, y = small_data(4000, 2)
     source, target = ReadCounter(X, 500), ReadCounter(y[:, None], 500)
-    found = fit(model(**{"preset": "tight", "n_iter": 3, **ROUTES[route]}), source.array, target.array[:, 0])
+    options = {"preset": "tight", "n_iter": 3, "persist": False, **ROUTES[route]}
+    found = fit(model(**options), source.array, target.array[:, 0])
     assert found.plan_.route == route
     passes = 4 if route == "private" else 3
     assert found.n_passes_ == found.plan_.n_passes == passes
