@@ -30,5 +30,6 @@ def test_a_fit_with_workers_needs_no_bokeh_and_tells_its_passes_in_plain_lines(t
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stderr
-        told.append([line.split(" in ")[0] for line in done.stderr.splitlines() if ": pass " in line and "done" in line])
+        lines = [line for line in done.stderr.splitlines() if ": pass " in line and "done" in line]
+        told.append([line.split(" in ")[0] for line in lines])
     assert told[0] == told[1] != []
