@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from typing import Any
 
-from fastdp_dask.errors import ArgumentError
+from fastdp_dask.errors import ArgumentError, LargeDeltaWarning
 
 
 def _number(name: str, value: Any, expected: str, hint: str) -> float:
@@ -36,6 +37,17 @@ def delta(value: Any) -> float:
     if not 0 < number < 1:  # also false for nan
         raise ArgumentError(f"delta must satisfy 0 < delta < 1, got delta={number!r}. {hint}")
     return number
+
+
+def warn_of_large_delta(delta: float, n_samples: int) -> None:
+    """Warn where delta ≥ 1/n: a mechanism that publishes one record picked at random satisfies (0, 1/n)."""
+    if delta * n_samples >= 1:
+        warnings.warn(
+            f"delta={delta!r} is at least 1/n_samples, with n_samples={n_samples}: it would allow one whole record to "
+            "be published. Expected well below that; choose for example 1 / n_samples**2.",
+            LargeDeltaWarning,
+            stacklevel=3,
+        )
 
 
 def finite(name: str, value: Any, hint: str = "Pass an ordinary finite number.") -> float:

@@ -61,3 +61,7 @@ class BudgetError(ArgumentError):
 
 class PrivacyLeakWarning(UserWarning):
     """The result is reproducible, hence not private against whoever knows the seed."""
+
+
+class LargeDeltaWarning(PrivacyLeakWarning):
+    """delta is 1/n_samples or more: publishing one whole record in the clear would be allowed."""

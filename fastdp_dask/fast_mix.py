@@ -112,6 +112,7 @@ def fastmix(
         )
     noise = rng.NoiseSource(random_state)
     features, _, _ = as_blocks(X)
+    _validate.warn_of_large_delta(delta, features.shape[0])
     n, d = features.shape
     if not d <= k2 <= next_power_of_two(n):
         raise ArgumentError(

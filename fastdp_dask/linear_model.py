@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from fastdp_dask import rng, run_protocol
+from fastdp_dask import _validate, rng, run_protocol
 from fastdp_dask.blocked import columns, holding
 from fastdp_dask.blocked.progress import PassProgress, silent
 from fastdp_dask.blocked.several_targets import blocked_rows
@@ -228,6 +228,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         if feature_names is not None:
             names = columns.checked(feature_names, scaling.n_features)
         assert target is not None
+        _validate.warn_of_large_delta(request.delta, features.shape[0])
         lies = layout.layout(*features.shape, chunks=features.chunks[0], itemsize=features.dtype.itemsize)
         kept = run_protocol.begun_plan(self.run_dir)
         plan = choice.make_plan(request, features.shape[0], scaling.n_columns, lies, cache.load(), kept=kept)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import small_data
+from helpers import model, small_data
 
-from fastdp_dask import Ledger, LinearRegression, file_lock
-from fastdp_dask.errors import ArgumentError, BoundsError, DataShapeError, StoreError
+from fastdp_dask import Ledger, LinearRegression, fastmix, file_lock
+from fastdp_dask.errors import ArgumentError, BoundsError, DataShapeError, LargeDeltaWarning, StoreError
 from fastdp_dask.file_lock import FileLock
 
 X, Y = small_data(200, 2)
@@ -80,3 +81,19 @@ def test_junk_in_a_lock_is_waited_for_aloud_and_not_for_ever(
         assert held.held
     assert 0.8 <= time.monotonic() - began < 10
     assert [f"waiting for the lock {lock}, held by an unnamed process" in line for line in caplog.messages] == [True]
+
+
+def test_a_delta_that_would_allow_a_record_to_be_published_warns() -> None:
+    """At 1/n and above, by the estimator and by fastmix; and it is told by public numbers alone."""
+    X, y = small_data(50, 2)
+    for delta, expected in ((0.02, True), (0.9, True), (0.0199, False)):
+        for run in (
+            lambda d=delta: model(delta=d).fit(X, y),
+            lambda d=delta: fastmix(X / 2, epsilon=1.0, delta=d, k1=10, k2=16),
+        ):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                run()
+            told = [str(each.message) for each in seen if each.category is LargeDeltaWarning]
+            assert bool(told) == expected
+            assert all("n_samples=50" in message for message in told)
