@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from scipy.optimize import brentq
 
@@ -95,6 +96,12 @@ def _least_exact_factor(
 
 def spent(events: Iterable[Event], delta: float, accounting: str) -> float:
     """ε of all events at a total delta: "exact" by `privacy.certified_epsilon`, "renyi" by `privacy.epsilon_of`."""
+    return _spent(tuple(events), delta, accounting)
+
+
+@lru_cache(maxsize=64)
+def _spent(events: tuple[Event, ...], delta: float, accounting: str) -> float:
+    # The exact curve takes as long as a small fit, and the same plan is often run again.
     return privacy.certified_epsilon(events, delta) if accounting == "exact" else privacy.epsilon_of(events, delta)
 
 
