@@ -228,6 +228,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         if feature_names is not None:
             names = columns.checked(feature_names, scaling.n_features)
         assert target is not None
+        columns.check_targets(target, n_targets)
         _validate.warn_of_large_delta(request.delta, features.shape[0])
         lies = layout.layout(*features.shape, chunks=features.chunks[0], itemsize=features.dtype.itemsize)
         kept = run_protocol.begun_plan(self.run_dir)

@@ -85,8 +85,11 @@ class ReleaseLog:
         """Releases made in this block become one line when it ends: after a crash there are all of them or none.
 
         For values that are only sound together, such as an estimate and the noise that relies on it: a restart must
-        not pair an old one with a new.  If the block fails they are forgotten.
+        not pair an old one with a new.  If the block fails they are forgotten.  A block within a block is part of it.
         """
+        if self._pending is not None:
+            yield
+            return
         self._pending = []
         try:
             yield

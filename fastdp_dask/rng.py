@@ -25,6 +25,7 @@ from fastdp_dask.errors import ArgumentError, PrivacyLeakWarning
 
 _WORDS_PER_COUNTER = 4  # Philox 4x64 makes four words from each counter value
 _MOST_FROM_OPENDP = 4096
+_LARGEST_SCALE = 1 << 52  # that of `fastdp_dask.discrete`
 
 
 def fresh_seed() -> int:
@@ -125,6 +126,11 @@ class NoiseStream(np.random.Generator):
         return self._draw("laplace", scale, size)
 
     def _draw(self, law: str, scale: int, size: int) -> np.ndarray:
+        if scale > _LARGEST_SCALE:  # a function of public numbers
+            raise ArgumentError(
+                "epsilon and delta must ask for noise below 2^52 units of its grid, got a budget that is too small for "
+                "it. Choose a larger epsilon or delta."
+            )
         if self._secure and size <= _MOST_FROM_OPENDP:
             return np.array(_opendp_sampler(law, scale)([0] * size), dtype=np.int64)
         from fastdp_dask import discrete  # compiles on first use

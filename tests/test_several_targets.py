@@ -261,3 +261,27 @@ def test_a_run_of_several_targets_has_a_report_and_predictions(
     assert main([*arguments, str(tmp_path / "p.npy")]) == 0
     # Stored rows are float32: 6e-8 of entries below 1, times coefficients below 40.
     assert np.abs(np.load(tmp_path / "p.npy") - found.predict(X)).max() < 1e-4
+
+
+def test_targets_of_unknown_number_are_refused() -> None:
+    """Read as one column, a record would count in several rows."""
+    X = np.zeros((20, 2))
+    lazy = da.from_array(np.ones((20, 2)), chunks=(10, 2))
+    rows, columns = da.from_array(np.ones(20, bool), chunks=10), da.from_array(np.ones(2, bool), chunks=2)
+    for y in (lazy[rows][:, columns], lazy[:, columns]):
+        with pytest.raises(DataShapeError, match=r"^y must have a known number of columns"):
+            model().fit(X, y)
+
+
+class TwoFaced:
+    """An object whose shape is not that of its array."""
+
+    shape = (20,)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.ones((20, 2))
+
+
+def test_targets_that_are_not_what_their_shape_says_are_refused() -> None:
+    with pytest.raises(DataShapeError, match=r"^y must have the columns that its shape says, 1, got an array of 2"):
+        fit(model(), np.zeros((20, 2)), TwoFaced())

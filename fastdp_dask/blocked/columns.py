@@ -17,6 +17,15 @@ def required(y: Any) -> None:
         )
 
 
+def check_targets(target: Any, n_targets: int) -> None:
+    """Refuse a target whose array has other columns than its shape said: bounds and noise were set for those."""
+    found = 1 if target.ndim == 1 else int(target.shape[1])
+    if found != n_targets:
+        raise DataShapeError(
+            f"y must have the columns that its shape says, {n_targets}, got an array of {found}. Pass an array."
+        )
+
+
 def refuse_weights(positional: Sequence[Any], named: Mapping[str, Any]) -> None:
     """Refuse a third argument of fit, which scikit-learn would take for `sample_weight`, and that name itself.
 

@@ -63,6 +63,8 @@ def as_blocks(X: Any, y: Any = None) -> tuple[da.Array, da.Array | None, list[st
     if y is None:
         return features, None, names
     target = _as_array("y", y)
+    if target.ndim == 2 and math.isnan(target.shape[1]):
+        raise _unknown_columns("y")
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim not in (1, 2) or 0 in target.shape[1:]:
@@ -100,6 +102,8 @@ def count_targets(y: Any) -> int:
     shape = getattr(y, "shape", None)
     if shape is None:
         shape = np.asarray(y).shape
+    if len(shape) == 2 and isinstance(shape[1], float):  # Dask's nan
+        raise _unknown_columns("y")
     several = len(shape) == 2 and isinstance(shape[1], int | np.integer) and shape[1] > 1
     return int(shape[1]) if several else 1
 
@@ -126,6 +130,8 @@ def native(block: np.ndarray) -> np.ndarray:
 
 def native_target(block: np.ndarray) -> np.ndarray:
     """The targets (m, 1) or (m,) as (m,) float64, silently."""
+    if block.ndim > 1 and block.shape[1] != 1:  # read as one column, a record would count in several rows
+        raise DataShapeError(f"y: a block of one target must have one column, got {block.shape[1]}. Check its chunks.")
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(_unmasked(block), dtype=np.float64).reshape(-1)
 
@@ -156,7 +162,8 @@ def _as_array(name: str, value: Any) -> da.Array:
     if not types:
         array = _unmasked(value) if isinstance(value, np.ma.MaskedArray) else np.asarray(value)
     else:
-        array = value.to_numpy() if uniform else value.to_numpy(dtype=np.float64, na_value=np.nan)
+        with np.errstate(all="ignore"):  # as in `native`
+            array = value.to_numpy() if uniform else value.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_kind(name, array.dtype)
     if array.ndim == 0:
         raise DataShapeError(f"{name} must be an array, got a single value. Pass one row for each person.")
@@ -190,9 +197,9 @@ def _frame_types(name: str, value: Any) -> list[Any]:
     return [value.dtypes]
 
 
-def _unknown_columns() -> DataShapeError:
+def _unknown_columns(name: str = "X") -> DataShapeError:
     return DataShapeError(
-        "X must have a known number of columns, got an unknown one. "
+        f"{name} must have a known number of columns, got an unknown one. "
         "Select columns by name or by a list of indices."
     )
 

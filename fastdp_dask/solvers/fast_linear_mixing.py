@@ -33,17 +33,20 @@ def solve(
             return least_squares(plan, releases)
         sketch = SRHT(plan.n_samples, plan.k2, seed=rng.derive_key(public_seed, "round", 0))
         sums, _ = joined.sketch([sketch], plan.clip)
-        m_tilde = 0.0
-        if plan.route == "private":
-            (deviation,) = joined.deviation([sketch], sums)
-            # What rounding adds is halved with the rest; Δ is not.
-            sensitivity = spectral.deviation_sensitivity(
-                sketch.coherence(), plan.n_samples, plan.k2, plan.n_columns + 1
-            )
+        gram = gram_of(sums[0], GRID * math.sqrt(2 * plan.k2))
+        if plan.route != "private":
+            release_moments(gram, 0.0, plan, noise, releases)
+            return least_squares(plan, releases)
+        (deviation,) = joined.deviation([sketch], sums)
+        # What rounding adds is halved with the rest; Δ is not.
+        sensitivity = spectral.deviation_sensitivity(
+            sketch.coherence(), plan.n_samples, plan.k2, plan.n_columns + 1
+        )
+        with releases.together():
             m_tilde = float(
                 releases.once("m_tilde", _deviation, noise, deviation / math.sqrt(2), sensitivity, plan)
             )
-        release_moments(gram_of(sums[0], GRID * math.sqrt(2 * plan.k2)), m_tilde, plan, noise, releases)
+            release_moments(gram, m_tilde, plan, noise, releases)
     return least_squares(plan, releases)
 
 

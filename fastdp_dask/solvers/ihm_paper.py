@@ -113,9 +113,11 @@ def solve(
     """
     if "gradient_0" not in releases:
         gram, first_gradient = rows.gram(plan.clip)
-        scale = gram + _release_added(gram, plan, noise, releases) * np.eye(plan.n_columns)
-        for t in range(plan.n_iter):
-            releases.once(f"hessian_{t}", partial(_hessian, scale=scale, k1=plan.k1), noise)
+        # η² is sound only for the data that λ̃ saw: all of this is one record on disk.
+        with releases.together():
+            scale = gram + _release_added(gram, plan, noise, releases) * np.eye(plan.n_columns)
+            for t in range(plan.n_iter):
+                releases.once(f"hessian_{t}", partial(_hessian, scale=scale, k1=plan.k1), noise)
         release_gradient("gradient_0", first_gradient, plan, noise, releases)
     return _iterate(rows, plan, noise, releases)
 

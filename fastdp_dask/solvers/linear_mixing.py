@@ -34,14 +34,16 @@ def release_moments(
     gram: np.ndarray, m_tilde: float, plan: MixingPlan, noise: rng.NoiseSource, releases: ReleaseLog
 ) -> None:
     """λ̃ (if the plan has it), η² and W of a mixing release whose rows have second moments `gram` (private)."""
-    found = 0.0
-    if plan.omega or plan.eigenvalue_kind:
-        found = float(releases.once("lambda_tilde", _estimate, noise, gram, m_tilde, plan))
-    beta = plan.gamma * (1.0 + 2.0 * m_tilde) if plan.route == "private" else plan.beta
-    added = max(0.0, beta - found)
-    releases.once("added_variance", lambda _: added, noise)  # a function of the releases above
-    scale = gram + added * np.eye(gram.shape[0])
-    releases.once("moments", partial(_moments, scale=scale, plan=plan), noise)
+    # The added variance is sound only for the data that its estimates saw: all of this is one record on disk.
+    with releases.together():
+        found = 0.0
+        if plan.omega or plan.eigenvalue_kind:
+            found = float(releases.once("lambda_tilde", _estimate, noise, gram, m_tilde, plan))
+        beta = plan.gamma * (1.0 + 2.0 * m_tilde) if plan.route == "private" else plan.beta
+        added = max(0.0, beta - found)
+        releases.once("added_variance", lambda _: added, noise)  # a function of the releases above
+        scale = gram + added * np.eye(gram.shape[0])
+        releases.once("moments", partial(_moments, scale=scale, plan=plan), noise)
 
 
 def least_squares(plan: MixingPlan, releases: ReleaseLog) -> Solution:

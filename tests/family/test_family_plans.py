@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -20,7 +21,7 @@ from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.errors import ArgumentError
 from fastdp_dask.privacy import GaussianEvent, LaplaceEvent, MixingEvent
 from fastdp_dask.releases import ReleaseLog
-from fastdp_dask.solvers import adassp, gradient_descent, ihm_paper
+from fastdp_dask.solvers import adassp, gradient_descent, ihm_paper, linear_mixing
 
 NEW = [name for name in CONTRACT if name not in [("fastihm", "tight"), ("fastihm", "paper"), ("ihm", "tight")]]
 
@@ -202,3 +203,31 @@ def test_with_a_vast_budget_each_is_least_squares(solver: str, preset: str) -> N
     tolerance = 1e-2 if (solver, preset) == ("fast_linear_mixing", "paper") else 2e-3
     assert [*found.coef_, found.intercept_] == pytest.approx(expected, abs=tolerance)
     assert found.privacy_spent_[0] <= 1e8
+
+
+@pytest.mark.parametrize(
+    ("solver", "preset", "options"),
+    [
+        ("linear_mixing", "tight", {}),
+        ("linear_mixing", "paper", {}),
+        ("fast_linear_mixing", "tight", {"coherence": "private"}),
+        ("fast_linear_mixing", "paper", {"k2": 500}),
+        ("ihm", "paper", {}),
+    ],
+)
+def test_an_estimate_is_kept_only_with_the_draw_that_relies_on_it(
+    solver: str, preset: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash at the draw leaves no estimate that a restart could pair with corrected data."""
+    X, y, scaling = records(1200)
+    made = plan_of(solver, preset, 1200, 4, 50.0, 1e-3, **options)
+    path = tmp_path / "releases.jsonl"
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for module in (linear_mixing, ihm_paper):
+        monkeypatch.setattr(module, "wishart", crash)
+    with pytest.raises(KeyboardInterrupt):
+        run(made, FamilyRows(X, y, scaling), log=ReleaseLog(path))
+    assert list(ReleaseLog(path).names) == []

@@ -18,6 +18,7 @@ import pytest
 from scipy import stats
 
 from fastdp_dask import PrivacyLeakWarning, discrete, privacy, rng
+from fastdp_dask.errors import ArgumentError
 from fastdp_dask.mechanisms import additive
 
 FALSE_ALARM = 1e-6
@@ -279,3 +280,15 @@ def test_the_samplers_load_at_the_first_draw_alone() -> None:
         "assert 'opendp' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_noise_beyond_what_a_whole_number_holds_is_refused() -> None:
+    """Neither sampler may saturate or wrap: the scale is a public number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        sources = (rng.NoiseSource(None), rng.NoiseSource(1))
+    for source in sources:
+        for draw in (source.stream("a").discrete_gaussian, source.stream("b").discrete_laplace):
+            assert abs(int(draw(1 << 52, 1)[0])) < 1 << 60
+            with pytest.raises(ArgumentError, match=r"^epsilon and delta must ask for noise below"):
+                draw((1 << 52) + 1, 1)
