@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fastdp_dask.data.dates import moments
 from fastdp_dask.data.readers import (
     Array,
     Batch,
@@ -101,7 +102,7 @@ def _to_batch(cells: Mapping[str, Array], columns: Columns) -> Batch:
             batch[name] = category_codes(codes, distinct, labels)
         for name in columns.dates:
             if cells[name].dtype.kind == "M":
-                batch[name] = cells[name].astype("M8[us]")
+                batch[name] = moments(cells[name])
             else:
                 batch[name] = date_cells(*_distinct(cells[name]))
     return batch

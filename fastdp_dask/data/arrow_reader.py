@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastdp_dask.data.dates import moments
 from fastdp_dask.data.readers import (
     Array,
     Batch,
@@ -200,6 +201,8 @@ def _dates(cells: Any) -> Array:
         return date_cells(*_distinct(cells))
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
+    found = moments(cells.to_numpy(zero_copy_only=False))
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        cells = pc.local_timestamp(cells)
-    return np.asarray(cells.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False))
+        local = pc.local_timestamp(pa.array(found, pa.timestamp("us", kind.tz)))  # would wrap around at either end
+        found = moments(local.to_numpy(zero_copy_only=False))
+    return found

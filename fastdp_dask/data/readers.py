@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastdp_dask.data.dates import parse
+from fastdp_dask.data.dates import moments, parse
 from fastdp_dask.data.remote import File, compression, opened
 from fastdp_dask.errors import ArgumentError, DataShapeError, StoreError
 
@@ -162,7 +162,7 @@ def frame_batch(frame: Any, columns: Columns) -> Batch:
         batch[name] = category_codes(codes, cells, labels)
     for name in columns.dates:
         if frame[name].dtype.kind == "M":
-            batch[name] = frame[name].to_numpy().astype("M8[us]")
+            batch[name] = moments(frame[name].to_numpy())
         else:
             codes, cells = pd.factorize(frame[name])
             batch[name] = date_cells(codes, cells)
