@@ -10,11 +10,12 @@ import numpy as np
 
 from fastdp_dask.errors import StoreError
 from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.report import person
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.uncertainty.intervals import Intervals
 from fastdp_dask.uncertainty.summary import notes_of, rows_of
 
-SCHEMA = "fastdp-report/1"
+SCHEMA = "fastdp-report/2"
 LEVEL = 0.95
 
 NEIGHBOURS = (
@@ -71,7 +72,7 @@ def gather(run_dir: str | os.PathLike[str]) -> dict[str, Any]:
         "coefficients": _coefficients(model, plan["scaling"]["fit_intercept"]),
         "intervals": _interval_notes(model),
         "signal": _signal(plan, folder.releases()),
-        "one_person": _one_person(plan),
+        "one_person": person.of_plan(plan),
         "predicted": _predicted(forecasts[0]) if forecasts else None,
         "run": {"run_id": plan["run_id"], "public_seed": str(plan["public_seed"])},
         "versions": model.get("versions", {}),
@@ -150,14 +151,6 @@ def _signal(plan: dict[str, Any], releases: ReleaseLog) -> list[dict[str, Any]]:
         value = releases.stored(name)
         found.append({"release": name, "rms": math.sqrt(float(np.mean(value**2))), "noise": noise})
     return found
-
-
-def _one_person(plan: dict[str, Any]) -> dict[str, Any]:
-    """What one record can do to one released number: its largest share of a variance, or its largest shift."""
-    if plan["gamma"] > 1.0:
-        return {"kind": "variance", "largest": 1.0 / plan["gamma"]}
-    noise = plan["noise_multiplier"] or 1.0
-    return {"kind": "shift", "largest": 1.0 / noise}
 
 
 def _predicted(forecast: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from fastdp_dask.report import drawing
+from fastdp_dask.report.person import CHANGES, percent
 
 
 def html(report: dict[str, Any]) -> str:
@@ -101,50 +102,41 @@ def _guarantee(report: dict[str, Any]) -> str:
 
 def _person(report: dict[str, Any]) -> str:
     person = report["one_person"]
-    variance = person["kind"] == "variance"
     text = (
-        "Most released numbers are random mixtures of all records, with noise. In the direction in which one person "
-        "counts most, such a number follows a bell curve; without the person it follows one that is narrower by their "
-        f"share u = xᵀΣ⁻¹x of its variance. Noise keeps u at or below {person['largest']:.3g} for everyone."
-        if variance
-        else "A released number is a sum over all records, with noise: a bell curve. Without one person it is the same "
-        f"curve, moved a little: by at most {person['largest']:.3g} of its width, for everyone."
+        "Each release is drawn from one curve if a person’s record is in the data, and from a slightly different one "
+        "if it is blank. The two bell curves below are as hard to tell apart as those of the release that tells most, "
+        f"for whomever it tells most about: {person['shift']:.3g} standard deviations apart."
     )
     body = (
         '<line class="axis" x1="20" y1="232" x2="700" y2="232"/><path class="with" d=""/><path class="without" d=""/>'
         '<text class="tick" x="20" y="256">−4</text><text class="tick" x="360" y="256" text-anchor="middle">0</text>'
         '<text class="tick" x="700" y="256" text-anchor="end">4</text>'
     )
-    picture = drawing.svg(720, 264, "Bell curves of one released number with a person and without; see the text below.",
+    picture = drawing.svg(720, 264, "Bell curves of one release with a person and without; see the text below.",
                           body, "curves")  # fmt: skip
-    name = "Share of the variance that is one person’s" if variance else "Shift that is one person’s"
     rows = [
-        (("this run, at most: " if here else "") + f"{u:.3g}", f"{_guess(u, variance):.2%}")
-        for u, here in [(person["largest"], True), (0.1, False), (0.3, False), (0.9, False)]
+        (line["release"], str(line["count"]), CHANGES[line["kind"]].format(line["change"]), percent(line["guess"]))
+        for line in person["releases"]
     ]
+    rows.append(("everything, by ε and δ", "", "", percent(person["guess_all"])))
     return (
-        f'<p>{escape(text)}</p><div id="one-person" data-kind="{person["kind"]}" data-largest="{person["largest"]!r}">'
+        f'<p>{escape(text)}</p><div id="one-person" data-shift="{person["shift"]!r}" '
+        f'data-guess="{percent(person["guess"])}">'
         f"<figure>{picture}<figcaption>{_key(0, 'with the person (solid)')}{_key(1, 'without (dashed)')}"
         "in standard deviations</figcaption></figure>"
-        f'<div class="control"><label for="share">{name}</label>'
+        '<div class="control"><label for="share">Distance of the curves</label>'
         '<input id="share" type="range" min="0" max="100" step="1" value="0" disabled aria-describedby="share-text">'
-        '<output id="share-text" for="share" aria-live="polite">The curves move with a script; the table says the '
-        "same.</output></div></div>"
+        '<output id="share-text" for="share" aria-live="polite">The curves move with a script; the table says what '
+        "this run allows.</output></div></div>"
         + _table(
-            "How often a guess is right whether a person is in one released number; without looking it is 50 %.",
-            ("Share of one person" if variance else "Shift by one person", "Right guesses, at most"),
+            "How often a guess whether a person is in the data is right, from one release of each kind or any number "
+            "of it, and from all together; without looking it is 50 %.",
+            ("Seen", "Releases", "One person changes, at most", "Right guesses, at most"),
             rows,
         )
-        + '<p class="note">Epsilon and delta above bound what all released numbers say together.</p>'
+        + '<p class="note">For a person held as likely in as out beforehand. What a sketch allows holds but for the '
+        "chances counted in δ. Together all releases allow (e^ε + δ)/(e^ε + 1).</p>"
     )
-
-
-def _guess(u: float, variance: bool) -> float:
-    if not variance:
-        return 0.5 + 0.5 * math.erf(u / (2 * math.sqrt(2)))
-    s = math.sqrt(1 - u)
-    c = math.sqrt(-math.log1p(-u) * (1 - u) / u)
-    return 0.5 + 0.5 * (math.erf(c / s / math.sqrt(2)) - math.erf(c / math.sqrt(2)))
 
 
 def _results(report: dict[str, Any]) -> str:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import fit, model, small_data
+from scipy.stats import chi2, norm
 
 from fastdp_dask.commands.app import main
 from fastdp_dask.errors import ArgumentError, StoreError
-from fastdp_dask.report import content, figures, page, write
+from fastdp_dask.planning import plan as make_plan
+from fastdp_dask.report import content, figures, page, person, write
 
 HOSTILE = ['<script>alert("x")</script>', "a\"b'c&d", "$x_1$ " + "very long name " * 5]
 TIGHT = {"preset": "tight", "bounds_X": (-1.0, 1.0), "bounds_y": (-1.0, 1.0), "public_seed": None}
@@ -157,17 +159,70 @@ def test_words_stand_out_from_their_ground_in_light_and_dark() -> None:
         assert contrast(theme["soft"], theme["panel"]) >= 4.5
 
 
+@pytest.mark.parametrize("solver", ["ihm", "fastihm", "adassp", "linear_mixing", "fast_linear_mixing"])
+@pytest.mark.parametrize("preset", ["tight", "paper"])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_no_release_allows_more_than_is_said_and_all_together_no_less(solver: str, preset: str, epsilon: float) -> None:
+    """The largest covers each kind of release, not the sketch alone, and lies below what (ε, δ) allow for all."""
+    plan = make_plan(20_000, 4, epsilon=epsilon, delta=1e-6, solver=solver, preset=preset, compare=False).to_dict()
+    told = person.of_plan(plan)
+    assert 0.5 < told["guess"] <= told["guess_all"] < 1
+    if plan["noise_multiplier"]:
+        assert told["guess"] >= norm.cdf(0.5 / plan["noise_multiplier"])
+    if plan["gamma"]:  # a row alone, and the sum of squares of all rows of one sketch
+        for rows in (1, plan["k1"]):
+            assert told["guess"] >= 0.5 + 0.5 * squares_apart(rows, 1 / plan["gamma"])
+    assert norm.cdf(told["shift"] / 2) == pytest.approx(told["guess"], abs=2e-6)
+    assert "estimate" not in [line["release"] for line in told["releases"]]
+    for line in told["releases"]:
+        assert told["guess"] >= line["guess"]
+        assert line["count"] >= 1
+
+
+def squares_apart(rows: int, share: float) -> float:
+    """TV of the sum of `rows` squares of N(0, 1) and of N(0, 1 - share): their densities cross once."""
+    crossing = -rows * math.log1p(-share) * (1 - share) / share
+    return float(chi2.cdf(crossing / (1 - share), rows) - chi2.cdf(crossing, rows))
+
+
 def test_the_guess_is_that_of_the_two_curves() -> None:
-    """1/2 + total variation/2, by quadrature on a fine grid (error below 1e-6)."""
-    x = np.linspace(-12, 12, 400_001)
+    """1/2 + total variation/2, by quadrature on a fine grid (error below 1e-6, and 1e-6 of rounding up)."""
+    x = np.linspace(-40, 40, 800_001)
+    for event, density in (
+        ({"noise_multiplier": 1.3, "count": 2}, lambda shift: np.exp(-0.5 * (x - shift / 1.3) ** 2)),
+        ({"scale_over_sensitivity": 1.3, "count": 2}, lambda shift: np.exp(-np.abs(x - shift / 1.3))),
+    ):
+        first, second = density(0), density(1)
+        distance = 0.5 * float(np.sum(np.abs(first / first.sum() - second / second.sum())))
+        (line,) = person.of_plan({"events": [event], "epsilon": 1.0, "delta": 1e-6})["releases"]
+        assert line["guess"] == pytest.approx(0.5 + 0.5 * distance, abs=3e-6)
+        assert line["count"] == 2
+    for rows, gamma in ((1, 2.0), (300, 40.0)):
+        plan = {"events": [{"rows": rows, "gamma": gamma, "bound": "tight"}], "k1": rows, "epsilon": 1.0, "delta": 1e-6}
+        exact = 0.5 + 0.5 * squares_apart(rows, 1 / gamma)
+        assert exact <= person.of_plan(plan)["guess"] <= exact + 2e-3  # the bound is also over pairs of rank two
 
-    def density(mean: float, deviation: float) -> Any:
-        return np.exp(-0.5 * ((x - mean) / deviation) ** 2) / (deviation * math.sqrt(2 * math.pi))
 
-    for u in (0.001, 0.3, 0.9):
-        for variance, other in ((True, density(0, math.sqrt(1 - u))), (False, density(u, 1))):
-            distance = 0.5 * float(np.sum(np.abs(density(0, 1) - other))) * (x[1] - x[0])
-            assert page._guess(u, variance) == pytest.approx(0.5 + 0.5 * distance, abs=1e-6)
+def test_the_bound_for_all_releases_is_that_of_the_worst_pair() -> None:
+    """δ on an outcome that gives all away, else e^ε : 1."""
+    for epsilon, delta in ((0.1, 0.0), (1.0, 1e-2), (8.0, 1e-6)):
+        seen = np.array([[delta, 0.0], [1, 0], [0, 1], [0.0, delta]])
+        seen[1:3] = (1 - delta) / (1 + math.exp(epsilon)) * np.array([[math.exp(epsilon), 1], [1, math.exp(epsilon)]])
+        right = 0.5 * float(seen.max(axis=1).sum())
+        assert person.all_together({"epsilon": epsilon, "delta": delta}) == pytest.approx(right, abs=1.1e-6)
+
+
+def test_the_page_and_its_moving_picture_say_the_same_guess(finished: Path) -> None:
+    report = content.gather(finished)
+    found = Page(page.html(report))
+    (panel,) = [tag for tag in found.all("div") if tag.get("id") == "one-person"]
+    told = report["one_person"]
+    assert float(str(panel["data-shift"])) == told["shift"]
+    assert panel["data-guess"] == person.percent(told["guess"])
+    assert f"<td>{panel['data-guess']}</td>" in page.html(report)
+    assert [person.percent(share) for share in (0.5, 0.660001, 0.99996, 1.0)] == [
+        "50.00 %", "66.01 %", "almost 100 %", "100.00 %",
+    ]  # fmt: skip
 
 
 def test_the_command_and_its_pictures(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
