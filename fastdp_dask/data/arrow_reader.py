@@ -146,6 +146,8 @@ def _dictionary_values(dictionary: Any) -> list[Any]:
         raw = dictionary.cast(pa.binary())
     elif pa.types.is_large_string(dictionary.type):
         raw = dictionary.cast(pa.large_binary())
+    elif str(dictionary.type) == "string_view":
+        raw = dictionary.cast(pa.binary_view())
     else:
         return list(dictionary.to_pylist())
     return [None if value is None else value.decode(errors="replace") for value in raw.to_pylist()]

@@ -15,7 +15,7 @@ import zarr
 
 from fastdp_dask.data import dates, ingest, open_store, open_table
 from fastdp_dask.data.arrow_reader import arrow_batch
-from fastdp_dask.data.readers import MISSING, Columns
+from fastdp_dask.data.readers import MISSING, UNDECLARED, Columns
 
 Y = {"name": "y", "lower": 0, "upper": 1}
 ENDS = np.iinfo(np.int64)
@@ -120,3 +120,27 @@ def test_a_date_that_no_calendar_has_is_missing_in_every_format(
     assert X[[0, 2], 1:25].argmax(axis=1).tolist() == [0, 1]
     if source.suffix == ".parquet":
         np.testing.assert_array_equal(open_table(source, bounds=bounds).X.compute(), X)
+
+
+def texts(kind: str, raw: list[bytes | None]) -> Any:
+    """Text that was never checked: bytes under the name of a text type."""
+    if kind == "string_view":
+        return pa.array(raw, pa.binary_view()).view(pa.string_view())
+    if kind == "dictionary":
+        words = sorted({each for each in raw if each is not None})
+        codes = pa.array([None if each is None else words.index(each) for each in raw], pa.int32())
+        return pa.DictionaryArray.from_arrays(codes, texts("string_view", words))
+    return pa.array(raw, pa.large_binary() if kind == "large_string" else pa.binary()).view(kind)
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+def test_an_invalid_byte_in_any_type_of_text_matches_nothing(tmp_path: Path, kind: str) -> None:
+    columns = Columns((), {"place": ["a", "b"]}, ("t",))
+    place = texts(kind, [b"a", b"\xff\xfe, longer than a view holds", None, b"b"])
+    t = texts(kind, [b"2024-01-01", b"2024-01-0\xff", None, b"2024-01-02"])
+    batch = arrow_batch(pa.table({"place": place, "t": t}), columns)
+    assert batch["place"].tolist() == [0, UNDECLARED, MISSING, 1]
+    assert batch["t"].tolist() == [datetime(2024, 1, 1), None, None, datetime(2024, 1, 2)]
+    bounds = {"target": Y, "features": {"t": {"categories": ["a", "b"]}}}
+    ingest(as_arrow(tmp_path, place.slice(0, 3)), tmp_path / "s", target="y", bounds=bounds)
+    np.testing.assert_array_equal(open_store(tmp_path / "s").X.compute(), [[1, 0], [0, 0], [np.nan, np.nan]])
