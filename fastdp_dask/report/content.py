@@ -12,6 +12,7 @@ from fastdp_dask.errors import StoreError
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.report import person
 from fastdp_dask.run_folder import RunFolder
+from fastdp_dask.solvers.common import root
 from fastdp_dask.uncertainty.intervals import Intervals
 from fastdp_dask.uncertainty.summary import notes_of, rows_of
 
@@ -140,12 +141,12 @@ def _interval_notes(model: dict[str, Any]) -> dict[str, Any]:
 
 def _signal(plan: dict[str, Any], releases: ReleaseLog) -> list[dict[str, Any]]:
     """Root mean square of the entries of each released vector, beside the noise on each entry; scaled units."""
-    found = []
+    found, spread = [], root(plan["n_targets"])  # the sensitivity of several targets at once
     for name in releases.names:
         if name.startswith("gradient_"):
-            noise = plan["noise_multiplier"] * plan["clip"]
+            noise = plan["noise_multiplier"] * plan["clip"] * spread
         elif name == "moment" and plan.get("moment_noise"):
-            noise = plan["moment_noise"]
+            noise = plan["moment_noise"] * spread
         else:
             continue
         value = releases.stored(name)

@@ -225,6 +225,21 @@ def test_the_page_and_its_moving_picture_say_the_same_guess(finished: Path) -> N
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("solver", "release"), [("ihm", "gradient_0"), ("adassp", "moment")])
+@pytest.mark.parametrize("targets", [1, 16])
+def test_the_noise_it_states_is_that_of_the_release(tmp_path: Path, solver: str, release: str, targets: int) -> None:
+    """Targets of 0 have a gradient of 0 at θ = 0: its release is noise alone.  False alarms: 1e-6 for each."""
+    X, y = small_data(3000, 15)
+    zeros = np.zeros_like(y) if targets == 1 else np.zeros((len(y), targets))
+    fit(model(**{**TIGHT, "solver": solver, "run_dir": tmp_path / "run"}), X, zeros)
+    line = next(line for line in content.gather(tmp_path / "run")["signal"] if line["release"] == release)
+    entries = 16 * targets  # the intercept is a column
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], entries)
+    assert low <= entries * (line["rms"] / line["noise"]) ** 2 <= high
+    if targets > 1:  # a noise without sqrt(t) is told from it
+        assert not low <= entries * (line["rms"] / (line["noise"] / math.sqrt(targets))) ** 2 <= high
+
+
 def test_the_command_and_its_pictures(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(finished), "--figures"]) == 0
     shown = capsys.readouterr().out.split("\n")
