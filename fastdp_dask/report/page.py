@@ -124,7 +124,7 @@ def _person(report: dict[str, Any]) -> str:
         f'data-guess="{percent(person["guess"])}">'
         f"<figure>{picture}<figcaption>{_key(0, 'with the person (solid)')}{_key(1, 'without (dashed)')}"
         "in standard deviations</figcaption></figure>"
-        '<div class="control"><label for="share">Distance of the curves</label>'
+        '<div class="control"><label for="share">Distance of the curves that is one person’s</label>'
         '<input id="share" type="range" min="0" max="100" step="1" value="0" disabled aria-describedby="share-text">'
         '<output id="share-text" for="share" aria-live="polite">The curves move with a script; the table says what '
         "this run allows.</output></div></div>"

@@ -34,11 +34,11 @@
     const what = "Curves " + u.toPrecision(3) + " standard deviations apart";
     const told = what + ". Who sees one such release and guesses whether the person is in it is right in at most "
       + percent + " of cases; without looking, in 50 %. ";
-    const where = here ? "This is the most that one release of this run allows."
-      : u < cap ? "This run has a release that allows up to " + cap.toPrecision(3) + "."
-      : "More than any one release of this run allows: noise keeps every person below it.";
+    const where = here ? "This is the most that this run allows in one release."
+      : u < cap ? "This run allows at most " + cap.toPrecision(3) + " in one release."
+      : "More than this run allows in one release: noise keeps every person below it.";
     out.textContent = told + where;
-    slider.setAttribute("aria-valuetext", what + (here ? ", the most that one release of this run allows" : ""));
+    slider.setAttribute("aria-valuetext", what + (here ? ", the most that this run allows in one release" : ""));
   };
   slider.value = start;
   slider.disabled = false;
