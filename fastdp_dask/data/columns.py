@@ -20,6 +20,7 @@ def columns_of(declaration: Declaration) -> Columns:
     return Columns((*numeric, declaration.target), categorical, dated)
 
 
+@np.errstate(all="ignore")  # a warning, even of a signalling NaN, would tell of a value
 def to_block(batch: Batch, declaration: Declaration, dtype: str = "float32") -> Block:
     """Return (X, y) of one batch: numbers, parts of dates, and categories as indicators; private.
 
@@ -44,10 +45,9 @@ def to_block(batch: Batch, declaration: Declaration, dtype: str = "float32") -> 
         known = np.flatnonzero(codes >= 0)
         X[known, columns[codes[known]]] = 1
         X[np.ix_(np.flatnonzero(codes == MISSING), columns)] = np.nan
-    with np.errstate(over="ignore"):  # a warning would tell of a value
-        for name, j in position.items():
-            X[:, j] = batch[name]
-        return X, y.astype(dtype)
+    for name, j in position.items():
+        X[:, j] = batch[name]
+    return X, y.astype(dtype)
 
 
 def _filled(batch: Batch, declaration: Declaration) -> Batch:

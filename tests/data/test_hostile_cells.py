@@ -144,3 +144,17 @@ def test_an_invalid_byte_in_any_type_of_text_matches_nothing(tmp_path: Path, kin
     bounds = {"target": Y, "features": {"t": {"categories": ["a", "b"]}}}
     ingest(as_arrow(tmp_path, place.slice(0, 3)), tmp_path / "s", target="y", bounds=bounds)
     np.testing.assert_array_equal(open_store(tmp_path / "s").X.compute(), [[1, 0], [0, 0], [np.nan, np.nan]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("column", ["t", "y"])
+def test_no_number_is_warned_of(tmp_path: Path, column: str, dtype: str) -> None:
+    """A signalling NaN, an infinity, the largest and the smallest number; a warning is an error in these tests."""
+    bits = [0x7FF0000000000001, 0xFFF0000000000001, 0x7FF0000000000000, 0x7FEFFFFFFFFFFFFF, 1]
+    cells = {"t": np.full(5, 0.5), "y": np.full(5, 0.5)} | {column: np.array(bits, dtype=np.uint64).view(np.float64)}
+    pq.write_table(pa.table(cells), tmp_path / "t.parquet")
+    bounds = {"target": Y, "features": {"t": {"lower": 0, "upper": 1}}}
+    ingest(tmp_path / "t.parquet", tmp_path / "s", target="y", bounds=bounds, dtype=dtype)
+    for store in (open_store(tmp_path / "s"), open_table(tmp_path / "t.parquet", bounds=bounds, dtype=dtype)):
+        values = store.y.compute() if column == "y" else store.X.compute()[:, 0]
+        assert np.isnan(values).tolist() == [True, True, False, False, False]
