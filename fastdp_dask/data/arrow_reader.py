@@ -134,8 +134,11 @@ def _one(cells: Any) -> Any:
 
 def _distinct(cells: Any) -> tuple[Array, list[Any]]:
     """Codes (-1: null) and the distinct cells that they stand for."""
+    import pyarrow as pa
+
     cells = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
-    return cells.indices.fill_null(-1).to_numpy(zero_copy_only=False), _dictionary_values(cells.dictionary)
+    indices = cells.indices.cast(pa.int64())  # they may be unsigned
+    return indices.fill_null(-1).to_numpy(zero_copy_only=False), _dictionary_values(cells.dictionary)
 
 
 def _dictionary_values(dictionary: Any) -> list[Any]:

@@ -158,3 +158,9 @@ def test_no_number_is_warned_of(tmp_path: Path, column: str, dtype: str) -> None
     for store in (open_store(tmp_path / "s"), open_table(tmp_path / "t.parquet", bounds=bounds, dtype=dtype)):
         values = store.y.compute() if column == "y" else store.X.compute()[:, 0]
         assert np.isnan(values).tolist() == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.uint32(), pa.uint64()], ids=str)
+def test_dictionaries_may_have_indices_of_any_type(index: Any) -> None:
+    cells = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], index), pa.array(["a", "b"]))
+    assert arrow_batch(pa.table({"c": cells}), Columns((), {"c": ["a", "b"]}))["c"].tolist() == [1, MISSING, 0]
