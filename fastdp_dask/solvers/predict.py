@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from fastdp_dask.solvers.steps import GRAM, SKETCH, most_share
+from fastdp_dask.solvers.steps import most_share
 
 ROW_ENERGY = 0.5  # mean squared norm of a scaled row: between 1/3 (uniform features) and 1 (indicators, spheres)
 _SIGNAL = 0.05  # mean squared scaled target that the model explains
@@ -34,11 +34,10 @@ def excess_risk(
     noise: float,
     n_iter: int,
     distortion: float = 0.0,
-    theta: np.ndarray | None = None,
 ) -> np.ndarray:
     """(1/n) Σ_i λ_i P_i after T adaptive steps, for each spectrum, (m,); scaled units.
 
-    P_i starts at `theta`, squared coefficients (m, d), or at the signal spread equally over directions; every step does
+    P_i starts at the signal spread equally over directions, and every step does
     P ← (1 − g x)² P + g² (N + leak), x = λ/(λ + η²), N = (σ/(λ + η²))²; see `steps`.
     """
     d = eigenvalues.shape[1]
@@ -46,9 +45,9 @@ def excess_risk(
     x = eigenvalues / w
     step_noise = (noise / w) ** 2
     error = (d / 2 + 2) / degrees + distortion  # half the directions share a cluster
-    start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True) if theta is None else theta
+    start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True)
     P = np.broadcast_to(start, x.shape).copy()
-    most = most_share(x, error, SKETCH if distortion else GRAM)  # no evidence is counted on
+    most = most_share(x, error)
     for _ in range(n_iter):
         gain = P / (P + step_noise) / ((1 + error) * most)
         leak = error / d * np.sum(w * x**2 * P, axis=1, keepdims=True) / w

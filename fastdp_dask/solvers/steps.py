@@ -9,7 +9,7 @@ eigenvector of W/K with eigenvalue w the step u = g̃/w moves by x (θ* − θ) 
 Both come from one rule.  Keep for each direction the expected squared error P; step by c P / (P + N) over the *most*
 x that W allows (so that no step overshoots), N the variance of the step's noise; update P with the *least* x that W
 allows.  Then P falls at once where x is surely near 1 (gains 1, 1/2, 1/3, …: the average) and stays where x may be 0
-(full steps, and longer ones where x is surely small, the more so where the gradients show a signal above their noise).
+(full steps, and longer ones where x is surely small).
 """
 
 from __future__ import annotations
@@ -64,36 +64,13 @@ def _ascending(left: list[float], right: list[float]) -> bool:
     return left[1] <= 0 or left[0] / left[1] < right[0] / right[1]
 
 
-@dataclass(frozen=True)
-class Reach:
-    """How far steps may be lengthened: least x that a step assumes without evidence and with it, and the margin above
-    the estimate of x in its standard errors.
+def most_share(share: np.ndarray, error: np.ndarray | float) -> np.ndarray:
+    """The most x that W allows, between 1/3 and 1: steps are lengthened at most threefold.
 
-    Longer steps learn weak directions faster where the signal is there, but where all of it lies in strong directions
+    Longer ones learn weak directions faster where the signal is there, but where all of it lies in strong directions
     they only add noise, by the square.
     """
-
-    plain: float
-    evident: float
-    margin: float
-
-
-# With a Gram matrix η² is small, few directions are weak, and longer steps lose more than they gain.
-GRAM = Reach(plain=1 / 3, evident=1 / 3, margin=1.5)
-# An SRHT's η² is 1 + 2m times larger and hides most directions, signal included: those that show some go further.
-SKETCH = Reach(plain=1 / 3, evident=1 / 12, margin=0.6)
-
-# Mean of (g̃_i/σ)² over the rounds: 1 for noise alone.  Evidence of signal grows from none to full between these two.
-_SILENT, _EVIDENT = 2.0, 12.0
-
-
-def most_share(
-    share: np.ndarray, error: np.ndarray | float, reach: Reach = GRAM, seen: np.ndarray | float = 0.0
-) -> np.ndarray:
-    """The most x that W allows, between the reach and 1; `seen` is the mean of (g̃_i/σ)² over the rounds so far."""
-    evidence = np.clip((seen - _SILENT) / (_EVIDENT - _SILENT), 0.0, 1.0)
-    least = reach.plain * (reach.evident / reach.plain) ** evidence
-    return np.clip(share + reach.margin * np.sqrt(error) * (1.0 - share), least, 1.0)
+    return np.clip(share + 1.5 * np.sqrt(error) * (1.0 - share), 1 / 3, 1.0)
 
 
 @dataclass
@@ -131,9 +108,8 @@ class AdaptiveSteps:
         self._share = np.clip((self._scale - self.added) / self._scale, 0.0, 1.0)
         spread = np.sqrt(self._error) * (1.0 - self._share)
         self._least_share = np.maximum(self._share - spread, 0.0)
-        self._reach = SKETCH if self.distortion else GRAM
+        self._most_share = most_share(self._share, self._error)
         self._step_noise = (self.noise / self._scale) ** 2
-        self._rounds, self._seen = 0, np.zeros(d)
         self._expected: np.ndarray | None = None
 
     @np.errstate(all="ignore")
@@ -147,10 +123,7 @@ class AdaptiveSteps:
             signal = float(np.sum(w * (move**2 - N))) / float(np.sum(w * (x**2 + 1e-9)))
             self._expected = np.full(d, max(signal, 1e-3 * float(np.sum(w * N)) / float(np.sum(w))))
         P = self._expected
-        self._rounds += 1
-        self._seen += np.fmin(move**2 / N, 1e6)  # beyond doubt long before; 0/0 counts too
-        most = most_share(x, self._error, self._reach, self._seen / self._rounds)
-        gain = P / (P + N) / ((1.0 + self._error) * most)
+        gain = P / (P + N) / ((1.0 + self._error) * self._most_share)
         # Errors of other directions leak in through the error of the basis.
         leak = self._error / d * float(np.sum(w * x**2 * P)) / w
         self._expected = (1.0 - gain * self._least_share) ** 2 * P + gain**2 * (N + leak)

@@ -81,16 +81,6 @@ def test_pure_noise_is_averaged_away() -> None:
     assert np.mean(lengths[40:]) < 0.15 * np.mean(lengths[:4])
 
 
-def test_weak_directions_of_a_sketch_are_stepped_further_where_the_gradient_shows_signal() -> None:
-    """Both directions have x = 0.01: the one whose gradient is twenty times its noise moves more than twice as far for
-    its gradient, up to 12-fold; without a sketch both are lengthened threefold."""
-    hessian, gradient = np.diag([101.0, 101.0]), np.array([20.0, 0.5])
-    for distortion, ratio in ((0.0, 1.0), (1e-6, 4.0)):
-        found = AdaptiveSteps(hessian, 10**9, 100.0, 1.0, distortion).step(gradient) / gradient
-        assert found[0] / found[1] == pytest.approx(ratio, rel=1e-3)  # P/(P + N) is the same in both
-        assert found[1] < 3.0 / 101 * 1.001
-
-
 @given(
     st.sampled_from([0.0, 1e-300, 1.0, 1e80]),
     st.lists(st.sampled_from([0.0, -1.0, 1e-300, 1e100, -1e100]), min_size=3, max_size=3),
