@@ -34,10 +34,11 @@ def excess_risk(
     noise: float,
     n_iter: int,
     distortion: float = 0.0,
+    theta: np.ndarray | None = None,
 ) -> np.ndarray:
     """(1/n) Σ_i λ_i P_i after T adaptive steps, for each spectrum, (m,); scaled units.
 
-    P_i starts at the signal spread equally over directions, and every step does
+    P_i starts at `theta`, squared coefficients (m, d), or at the signal spread equally over directions; every step does
     P ← (1 − g x)² P + g² (N + leak), x = λ/(λ + η²), N = (σ/(λ + η²))²; see `steps`.
     """
     d = eigenvalues.shape[1]
@@ -45,7 +46,7 @@ def excess_risk(
     x = eigenvalues / w
     step_noise = (noise / w) ** 2
     error = (d / 2 + 2) / degrees + distortion  # half the directions share a cluster
-    start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True)
+    start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True) if theta is None else theta
     P = np.broadcast_to(start, x.shape).copy()
     most = most_share(x, error)
     for _ in range(n_iter):
