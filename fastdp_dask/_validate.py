@@ -96,3 +96,10 @@ def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
         got = repr(value) if isinstance(value, str) else type(value).__name__
         raise ArgumentError(f"{name} must be one of {listed}, got {got}. Check the spelling.")
     return value
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False (NumPy's too): a text such as "no" would count as True."""
+    if not isinstance(value, bool) and type(value).__name__ != "bool":  # numpy.bool
+        raise ArgumentError(f"{name} must be True or False, got {type(value).__name__}. Give one of the two.")
+    return bool(value)

@@ -202,8 +202,9 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         columns.required(y)
         request = dispatch.check_request(
             epsilon=self.epsilon, delta=self.delta, solver=self.solver, preset=self.preset,
-            n_iter=self.n_iter, k1=self.k1, k2=self.k2, coherence=self.coherence,
+            n_iter=self.n_iter, k1=self.k1, k2=self.k2, coherence=self.coherence, intervals=self.uncertainty,
         )  # fmt: skip
+        _validate.boolean("fit_intercept", self.fit_intercept)
         if self.public_seed is not None:
             rng.check_seed("public_seed", self.public_seed)
         n_targets = count_targets(y)
@@ -256,7 +257,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
                 self._set(coef, intercept, dict(solution.released), spent, names, plan.n_iter)
                 if plan.residual_noise:
                     residual.release_residual(rows, solution.theta, plan, noise, run.releases)
-                self.intervals_ = intervals(plan, run.releases, solution.iterates, scaling)
+                self.intervals_ = intervals(plan, run.releases, solution.iterates, scaling, complete_of(self.groups))
                 self.no_intervals_ = residual.why_not(plan)
                 reproducible = noise.reproducible or self.public_seed is not None
                 run.finish(self._document(solver=plan.solver, preset=plan.preset, reproducible=reproducible))

@@ -97,3 +97,22 @@ def test_a_delta_that_would_allow_a_record_to_be_published_warns() -> None:
             told = [str(each.message) for each in seen if each.category is LargeDeltaWarning]
             assert bool(told) == expected
             assert all("n_samples=50" in message for message in told)
+
+
+@pytest.mark.parametrize("name", ["uncertainty", "fit_intercept"])
+def test_a_text_is_no_truth_value(name: str) -> None:
+    """ "no" would count as True, and a release would be paid for."""
+    with pytest.raises(ArgumentError, match=rf"^{name} must be True or False, got str"):
+        fit(**{name: "no"})
+
+
+def test_bounds_given_as_a_pair_for_each_column_are_told_apart() -> None:
+    with pytest.raises(BoundsError, match=r"got lower=80\.0 and upper=60\.0 for column 1\. Give \(all lowers, all"):
+        fit(bounds_X=[(18, 80), (20, 60)])
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 20)])
+def test_the_solver_that_is_picked_can_tell_its_error(shape: tuple[int, int]) -> None:
+    """Where linear mixing would be picked, uncertainty=True takes another."""
+    found = LinearRegression(**ARGUMENTS, uncertainty=True).fit(np.zeros(shape), np.zeros(shape[0]))
+    assert found.plan_.solver in ("ihm", "adassp", "fastihm")

@@ -134,7 +134,7 @@ def _drawn(plan: Plan) -> tuple[int, ...]:
 def _choose(public: Public) -> Plan:
     request, n, d, layout, machine, guess = public
     gram, made, least = None, [], np.inf
-    first, *rest = _candidates(request, n, d)
+    first, *rest = (each for each in _candidates(request, n, d) if not (request.intervals and "mixing" in each.solver))
     for candidate in (first, *rest):
         if gram is not None and _dominated(candidate, gram, public):
             continue

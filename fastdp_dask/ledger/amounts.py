@@ -8,7 +8,7 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, NamedTuple
 
 from fastdp_dask import _validate
-from fastdp_dask.errors import ArgumentError, BudgetError
+from fastdp_dask.errors import ArgumentError
 
 SMALLEST_EPSILON = Decimal("1e-12")  # anything less is a slip of a unit: its noise would drown every answer
 _MOST_DECIMALS = 360  # more than any float's shortest decimal has
@@ -65,13 +65,11 @@ def exact(epsilon: Any, delta: Any) -> ExactAmount:
     Raises
     ------
     ArgumentError
-        nan, inf, zero (of either sign) or a negative epsilon; a delta outside [0, 1), or -0.0.
-    BudgetError
-        epsilon < 1e-12.
+        nan, inf, zero (of either sign), a negative epsilon or one below 1e-12; a delta outside [0, 1), or -0.0.
     """
     whole = ExactAmount(_positive_epsilon(epsilon), _delta(delta))
     if whole.epsilon < SMALLEST_EPSILON:
-        raise BudgetError(
+        raise ArgumentError(
             f"epsilon must be at least {text(SMALLEST_EPSILON)} in a ledger, got epsilon={text(whole.epsilon)}. "
             "Typical values lie between 0.1 and 10."
         )

@@ -255,14 +255,15 @@ def bound_pair(name: str, value: Any, size: int, ignore: np.ndarray | None = Non
         bad = np.flatnonzero(used & ~(np.abs(array) <= _LARGEST))  # nan too
         if bad.size:
             raise BoundsError(
-                f"{name}: {side} must be finite and at most {_LARGEST}, got {array[bad[0]]!r} for column {bad[0]}. "
-                f"{hint}"
+                f"{name}: {side} must be finite and at most {_LARGEST}, got {float(array[bad[0]])!r} for column "
+                f"{bad[0]}. {hint}"
             )
     bad = np.flatnonzero(used & ~(upper - lower > _SMALLEST))
     if bad.size:
         raise BoundsError(
-            f"{name}: lower must be below upper, got lower={lower[bad[0]]!r} and upper={upper[bad[0]]!r} for column "
-            f"{bad[0]}. {hint}"
+            f"{name}: lower must be below upper, got lower={float(lower[bad[0]])!r} and "
+            f"upper={float(upper[bad[0]])!r} for column {bad[0]}. Give "
+            f"(all lowers, all uppers), not a pair for each column. {hint}"
         )
     return lower, upper
 

@@ -53,6 +53,7 @@ class Request:
     k1: int | None
     k2: int | None
     coherence: str
+    intervals: bool = False  # whether "auto" must take a solver whose error can be told
 
 
 def check_request(
@@ -65,6 +66,7 @@ def check_request(
     k1: int | None = None,
     k2: int | None = None,
     coherence: str = "auto",
+    intervals: bool = False,
 ) -> Request:
     """Check each option by itself and against the solver, before any data is looked at.
 
@@ -89,7 +91,8 @@ def check_request(
                 f"{name} must be left out for solver={solver!r} with preset={preset!r}, which has no such option, "
                 f"got {name}={given[name]!r}. Leave it out, or use solver='fastihm'."
             )
-    return Request(epsilon, delta, solver, preset, coherence=coherence, **sizes)
+    intervals = _validate.boolean("uncertainty", intervals)
+    return Request(epsilon, delta, solver, preset, coherence=coherence, intervals=intervals, **sizes)
 
 
 def check_targets(request: Request, n_targets: int) -> None:
