@@ -6,12 +6,11 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fastdp_dask.blocked.waiting import cluster_lost
+from fastdp_dask.blocked.waiting import scheduler_lost, watched
 from fastdp_dask.commands import encryption, outcome
 from fastdp_dask.errors import ArgumentError, FastDPError
 
@@ -36,7 +35,7 @@ def connected(
         None: this process's threads.
     wait : float
         Seconds, for each of: the file to appear, the scheduler to answer, the first worker to join, and in a pass for
-        workers to come back after the last one is gone.
+        workers to come back after the last one is gone; and at any time for an answer of the scheduler.
     ca_file, cert, key, insecure
         As in `encryption.security`.
 
@@ -80,7 +79,7 @@ def connected(
                 f"--scheduler {address} has no worker after {wait:g} s: expected at least one. Start workers (dask "
                 "worker ADDRESS), look in the queue's logs for why they do not start, or raise --worker-timeout."
             )
-        with _scheduler_kept(client, address):
+        with _scheduler_kept(client, address), watched(client, wait):
             yield
 
 
@@ -90,10 +89,10 @@ def _scheduler_kept(client: Any, address: str) -> Iterator[None]:
     try:
         yield
         return
-    except (OSError, CancelledError) as error:  # Dask's own errors of a connection are OSErrors
+    except Exception as error:  # a closed client fails in many ways
         if isinstance(error, FastDPError) or client.status == "running":
             raise
-    raise cluster_lost(f"the connection to the scheduler {address} was lost")
+    raise scheduler_lost(address)
 
 
 @contextmanager
@@ -130,13 +129,19 @@ def _of_file(path: Path, wait: float) -> str:
 
 @contextmanager
 def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = WAIT_SECONDS) -> Iterator[Any]:
-    """A client of `n_workers` worker processes on this machine, one thread each, over TLS and on loopback alone."""
+    """A client of `n_workers` worker processes on this machine, one thread each, over TLS and on loopback alone.
+
+    Raises
+    ------
+    FastDPError
+        If worker processes end while they start.
+    """
     security = encryption.temporary()
     import dask
     from distributed import Client, LocalCluster
 
-    with (
-        LocalCluster(
+    try:
+        cluster = LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
@@ -147,10 +152,16 @@ def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = W
             dashboard_address=None,
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its HTTP server, on a free port
             silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-        dask.config.set({"fastdp.worker-timeout": wait}),
-    ):
+        )
+    except RuntimeError:  # Dask has closed what did start
+        cluster = None
+    if cluster is None:
+        raise FastDPError(
+            f"worker processes ended while starting (memory?): expected {n_workers} to stay. Start fewer with "
+            "--workers, free memory or raise its limit (ulimit -v, a container's), or leave --workers out to compute "
+            "on threads; nothing was spent."
+        )
+    with cluster, Client(cluster) as client, dask.config.set({"fastdp.worker-timeout": wait}):
         yield client
 
 

@@ -27,8 +27,8 @@ def computed(monkeypatch: pytest.MonkeyPatch, waits: list[bool], result: Any) ->
 
     future = SimpleNamespace(done=lambda: True, result=answer)
     client = SimpleNamespace(
-        asynchronous=False, scheduler=SimpleNamespace(address="tls://x:1"), compute=lambda lazy: future,
-        nthreads=lambda: {"w": 1},
+        asynchronous=False, scheduler=SimpleNamespace(address="tls://x:1", ncores=None), compute=lambda lazy: future,
+        sync=lambda ask, **how: {"w": 1},
     )  # fmt: skip
     monkeypatch.setattr(waiting, "_active_client", lambda: client)
     monkeypatch.setattr(distributed, "wait", wait)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,40 @@ def test_a_scheduler_killed_in_a_pass(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (run / "releases.jsonl").read_text().startswith(released)
     assert len(budget.charges()) == 1
     assert "pass 1 (gradient)" in capsys.readouterr().err  # only what was missing
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="a process cannot be frozen")
+def test_a_scheduler_frozen_in_a_pass(tmp_path: Path) -> None:
+    """It keeps its connections and says nothing: given up after the wait as if it was gone, with all kept."""
+    make_store(tmp_path / "store", n_rows=1024, chunk_rows=256)
+    Ledger.create(tmp_path / "budget", epsilon=20.0, delta=1e-3)
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "cluster.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL, env=ENVIRONMENT,
+    ) as cluster:  # fmt: skip
+        try:
+            assert cluster.stdout is not None
+            address = cluster.stdout.readline().strip()
+            with subprocess.Popen(
+                command(*arguments(tmp_path, "run"), "--scheduler", address, "--insecure", "--worker-timeout=2"),
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+            ) as fit:  # fmt: skip
+                assert fit.stderr is not None
+                assert any("pass 2" in line for line in fit.stderr)
+                cluster.send_signal(signal.SIGSTOP)
+                began = time.monotonic()
+                said = fit.stderr.read()
+                assert fit.wait(timeout=30) == 75, said
+                assert time.monotonic() - began < 12  # two seconds of silence, a look each second, and the end
+        finally:
+            cluster.kill()
+    assert f"the connection to the scheduler {address} was lost, as it is gone or frozen" in said
+    assert "run the same command again" in said
+    assert "Traceback" not in said
+    assert len(Ledger(tmp_path / "budget").charges()) == 1
+    assert not (tmp_path / "run" / "model.json").exists()
 
 
 def test_a_missing_chunk_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

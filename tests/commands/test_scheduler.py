@@ -129,6 +129,20 @@ def test_workers_of_its_own_listen_on_loopback_and_to_members_alone() -> None:
 
 
 @pytest.mark.cluster
+def test_workers_of_its_own_that_die_while_starting(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for lack of memory: said in one line, before anything is begun."""
+    (tmp_path / "dies.py").write_text("import os\nos._exit(1)\n")
+    with dask.config.set({"distributed.worker.preload": [str(tmp_path / "dies.py")]}):
+        assert main(["fit", str(store), *PAPER, "--out", str(tmp_path / "run"), "--workers", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "fastdp: error: worker processes ended while starting (memory?): expected 1 to stay. Start fewer" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize("authority", ["another", "none"])
 def test_who_is_no_member_is_refused(over_tls: LocalCluster, others: Files, authority: str) -> None:
     address = over_tls.scheduler_address
