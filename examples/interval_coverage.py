@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fastdp_dask import LinearRegression, PrivacyLeakWarning
+from fastdp_dask.rows.groups import CompleteGroup
 
 SETTINGS = (("ihm", 1.0), ("fastihm", 3.0), ("fastihm", 10.0), ("adassp", 1.0))
 _COLUMNS = (
@@ -77,7 +78,7 @@ def categories(n: int, generator: np.random.Generator) -> Design:
     for size in (6, 3, 4):
         X.append(np.eye(size)[generator.integers(0, size, n)])
         first = sum(part.shape[1] for part in X[:-1])
-        groups.append(list(range(first, first + size)))
+        groups.append(CompleteGroup(range(first, first + size)))
         effects = 2.0 * generator.standard_normal(size)
         truth += list(effects - effects.mean())
     rows = np.column_stack(X)

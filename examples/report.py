@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdp_dask import LinearRegression
 from fastdp_dask.report.write import write
+from fastdp_dask.rows.groups import CompleteGroup
 
 NAMES = ["age", "hours", "region=north", "region=south", "region=east", "region=west"]
 
@@ -36,7 +37,7 @@ def main() -> None:
     X, y = people(60_000)
     model = LinearRegression(
         epsilon=1.0, delta=1e-10, uncertainty=True, run_dir=folder,
-        bounds_X=([18, 0, 0, 0, 0, 0], [80, 60, 1, 1, 1, 1]), groups=[[2, 3, 4, 5]], bounds_y=(0, 200),
+        bounds_X=([18, 0, 0, 0, 0, 0], [80, 60, 1, 1, 1, 1]), groups=[CompleteGroup([2, 3, 4, 5])], bounds_y=(0, 200),
     )  # fmt: skip
     model.fit(X, y, feature_names=NAMES, source="made-up people")
     print(model.summary())

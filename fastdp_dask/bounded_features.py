@@ -13,6 +13,7 @@ from fastdp_dask.blocked import columns
 from fastdp_dask.blocked.source import as_blocks, column_names, count_features, native
 from fastdp_dask.data import Declaration
 from fastdp_dask.errors import ArgumentError
+from fastdp_dask.rows.groups import CompleteGroup
 
 Interval = tuple[float, float]
 
@@ -91,7 +92,9 @@ class BoundedFeatures(TransformerMixin, BaseEstimator):
         """`bounds_X`, `bounds_y` and `groups` of the transformed columns, as `LinearRegression` takes them."""
         layout = self._layout()
         lower, upper = zip(*layout.bounds, strict=True)
-        groups = [list(group) for group in layout.groups]
+        # A product of a category and a number has no column that is 1 in every record.
+        whole = self.declaration.is_category
+        groups = [CompleteGroup(group) if whole(group) else list(group) for group in layout.groups]
         return {
             "bounds_X": (list(lower), list(upper)), "bounds_y": self.declaration.bounds_y, "groups": groups or None,
         }  # fmt: skip

@@ -62,16 +62,28 @@ class FittedLinear:
         return float(np.mean(1.0 - left / total))
 
     @property
+    def estimate_(self) -> np.ndarray:
+        """The solution without shrinkage, in the rows of `stderr_`: what intervals have their centre in.
+
+        `coef_` predicts better where the noise is large, and this is what can be given an error.
+        """
+        return np.array(self._intervals().estimate)
+
+    @property
     def stderr_(self) -> np.ndarray:
-        """Standard errors of the coefficients, (n_features,), and last that of the intercept if there is one."""
+        """Standard errors of `estimate_`, (n_features,), and last that of the intercept if there is one.
+
+        They are not those of `coef_`, which is shrunken: coef_ ± 1.96 stderr_ is no interval.  Use `confint`.
+        """
         return self._intervals().standard_error
 
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals, lower and upper ends, in the rows of `stderr_`: (n_features + intercept, 2).
 
-        Of a declared group each coefficient counts from the group's mean, which the intercept takes up: that is what
-        the data can tell.  See `fastdp_dask.uncertainty.intervals.Intervals` for what an interval covers, and
-        `summary` for the table.
+        estimate_ ± z · stderr_, in the coordinates of `coef_`.  Only in a group that is declared complete (the
+        categories of a store or a bounds file, or a `fastdp_dask.rows.groups.CompleteGroup`) each coefficient counts
+        from the group's mean, which the intercept takes up: that is what the data can tell.  See
+        `fastdp_dask.uncertainty.intervals.Intervals` for what an interval covers, and `summary` for the table.
 
         Raises
         ------
@@ -83,7 +95,7 @@ class FittedLinear:
         return self._intervals().confint(level)
 
     def summary(self, level: float = 0.95) -> Summary:
-        """Coefficients with standard errors, intervals and the share of the variance that is due to privacy."""
+        """Coefficients; estimates without shrinkage, their standard errors, intervals and the share due to privacy."""
         check_is_fitted(self)
         if self.coef_.ndim > 1:
             raise ArgumentError(

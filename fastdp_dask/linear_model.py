@@ -19,6 +19,7 @@ from fastdp_dask.costs import cache, choice, layout
 from fastdp_dask.errors import PrivacyLeakWarning, StoreError
 from fastdp_dask.fitted import FittedLinear
 from fastdp_dask.ledger import Ledger
+from fastdp_dask.rows.groups import complete_of
 from fastdp_dask.rows.targets import declare_each, facts_of, user_units
 from fastdp_dask.run_folder import RunFolder
 from fastdp_dask.solvers import dispatch
@@ -102,7 +103,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         Every number released beside the coefficients, by name.
     privacy_spent_ : tuple (epsilon, delta)
     stderr_ : ndarray of shape (n_features + intercept,)
-        Standard errors, of solvers "ihm" and "fastihm" (preset "tight") and "adassp"; see `confint` and `summary`.
+        Standard errors of `estimate_`, not of `coef_`: of solvers "ihm" and "fastihm" (preset "tight") and "adassp".
     n_passes_ : int
         Passes over X that this fit made.
 

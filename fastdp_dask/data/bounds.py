@@ -11,6 +11,7 @@ from fastdp_dask.data._checks import Interval, indicator_name
 from fastdp_dask.data.dates import part_name
 from fastdp_dask.data.missing import MissingRule, indicator_of
 from fastdp_dask.errors import BoundsError
+from fastdp_dask.rows.groups import CompleteGroup
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,20 @@ class Declaration:
         """The columns of a table that X comes from, in the order of X."""
         return tuple(dict.fromkeys(self.source_of.values()))
 
+    def is_category(self, group: Sequence[int]) -> bool:
+        """Whether the columns of a group are those of one entry of `categories`, with all its labels."""
+        if tuple(group) not in self.groups:
+            return False
+        names = {self.feature_names[j] for j in group}
+        return any(names == {indicator_name(source, label) for label in labels} for source, labels in self.categories)
+
     def estimator_arguments(self) -> dict[str, Any]:
-        """Return ``bounds_X=(lower, upper)``, ``bounds_y`` and ``groups`` in the form the estimator takes."""
+        """Return ``bounds_X=(lower, upper)``, ``bounds_y`` and ``groups`` in the form the estimator takes.
+
+        The groups of `categories` are declared complete: intervals count their coefficients from the group's mean.
+        """
         lower, upper = zip(*self.bounds_X, strict=True)
-        groups = [list(group) for group in self.groups]
+        groups = [CompleteGroup(group) if self.is_category(group) else list(group) for group in self.groups]
         return {"bounds_X": (list(lower), list(upper)), "bounds_y": self.bounds_y, "groups": groups or None}
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,5 +162,5 @@ class Declaration:
             )
         fields: dict[str, Any] = {name: table[name] for name in required}
         fields |= {name: table.get(name) or () for name in ("groups", "categories", "dates", "missing")}
-        fields["missing"] = tuple(MissingRule(*rule) for rule in fields["missing"])
+        fields["missing"] = _checks.rules(fields["missing"])
         return cls(**fields)

@@ -72,7 +72,7 @@ def gather(run_dir: str | os.PathLike[str]) -> dict[str, Any]:
         "budget": plan["budget"],
         "coefficients": _coefficients(model, plan["scaling"]["fit_intercept"]),
         "intervals": _interval_notes(model),
-        "signal": _signal(plan, folder.releases()),
+        "signal": _signal(plan, folder.released()),
         "one_person": person.of_plan(plan),
         "predicted": _predicted(forecasts[0]) if forecasts else None,
         "run": {"run_id": plan["run_id"], "public_seed": str(plan["public_seed"])},
@@ -124,7 +124,7 @@ def _coefficients(model: dict[str, Any], intercept: bool) -> list[dict[str, Any]
     rows = rows_of(names, found, coef, LEVEL)
     return [
         {
-            "name": row.name, "coef": row.coef, "estimate": None if found is None else found.estimate[k],
+            "name": row.name, "coef": row.coef, "estimate": row.estimate,
             "stderr": row.stderr, "lower": row.lower, "upper": row.upper, "privacy_share": row.privacy_share,
             "grouped": grouped[k],
         }

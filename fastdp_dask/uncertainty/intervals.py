@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,7 +28,9 @@ POPULATION, RECORDS = "population", "records"
 class Intervals:
     """Estimates and their variances: coefficients in the order of the features, then the intercept if there is one.
 
-    Columns of a declared group count from the mean of their group, which the intercept takes up.
+    Columns of a group that is declared complete (a declared category) count from the mean of their group, which the
+    intercept takes up; without an intercept the last such group does, and stays as it is.  All others, also those of a
+    group with its baseline left out, are in the coordinates of `coef_`.
 
     Attributes
     ----------
@@ -38,11 +40,12 @@ class Intervals:
     coef : tuple of float
         The model's own coefficients, read in the same way.
     estimate : tuple of float
-        Where an interval has its centre: the solution without shrinkage (`fastdp_dask.uncertainty.scores`).
+        The solution without shrinkage (`fastdp_dask.uncertainty.scores`): standard errors are its own, and intervals
+        have their centre in it.
     privacy_variance, sampling_variance : tuple of float
         Of the estimate; the second is 0 for the target "records".
     grouped : tuple of bool
-        Which of them belong to a declared group.
+        Which of them count from the mean of their group.
     """
 
     target: str
@@ -83,7 +86,9 @@ class Intervals:
         return cls(**fields)
 
 
-def intervals(plan: Plan, releases: ReleaseLog, iterates: np.ndarray, scaling: Scaling) -> Intervals | None:
+def intervals(
+    plan: Plan, releases: ReleaseLog, iterates: np.ndarray, scaling: Scaling, complete: Sequence[bool] = ()
+) -> Intervals | None:
     """Of a finished fit, from its releases and public facts alone; None where `why_not` says why.
 
     Parameters
@@ -94,19 +99,23 @@ def intervals(plan: Plan, releases: ReleaseLog, iterates: np.ndarray, scaling: S
     iterates : ndarray of shape (T, d)
         θ_1, …, θ_T.
     scaling : Scaling
+    complete : sequence of bool
+        Of each declared group, whether it has a column for every label; those beyond its end have not.
     """
     if why_not(plan):
         return None
-    basis = coordinates.estimable(scaling)
+    basis = coordinates.estimable(scaling, complete)
     found = _of_adassp if isinstance(plan, AdaSSPPlan) else _of_pooled
     error = found(plan, releases.stored, np.vstack([np.zeros(plan.n_columns), iterates]), basis)
-    matrix, shift = coordinates.to_user(scaling)
+    matrix, shift = coordinates.to_user(scaling, complete)
     seen = matrix @ basis
     spread = 0.0
     if RESIDUAL in releases:
         n, least = plan.n_samples, plan.residual_noise * plan.clip**2
         spread = max(float(releases.stored(RESIDUAL)), least) / max(n - basis.shape[1], 1)
-    group = np.append(scaling.group >= 0, [False] * (len(matrix) - scaling.n_features))
+    group = np.zeros(len(matrix), dtype=bool)
+    for columns in coordinates.centred(scaling, complete):
+        group[columns] = True
     return Intervals(
         target=POPULATION if RESIDUAL in releases else RECORDS,
         coef=_numbers(matrix @ iterates[-1] + shift),

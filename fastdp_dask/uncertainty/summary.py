@@ -1,4 +1,4 @@
-"""The table of a fitted model: coefficient, standard error, interval, and what of the variance privacy makes."""
+"""The table of a fitted model: coefficient, estimate, standard error, interval, and the share of privacy in it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from fastdp_dask.uncertainty.intervals import POPULATION, Intervals
 
 @dataclass(frozen=True)
 class Row:
-    """One coefficient; the last four are None where there are no intervals."""
+    """One coefficient; all after it are None where there are no intervals.  `stderr` is that of `estimate`."""
 
     name: str
     coef: float
+    estimate: float | None = None
     stderr: float | None = None
     lower: float | None = None
     upper: float | None = None
@@ -44,7 +45,7 @@ class Summary:
     @property
     def _columns(self) -> tuple[str, ...]:
         tail = (1 - self.level) / 2
-        return ("coef", "std err", f"[{tail:.4g}", f"{1 - tail:.4g}]", "due to privacy")
+        return ("coef", "estimate", "std err", f"[{tail:.4g}", f"{1 - tail:.4g}]", "due to privacy")
 
     def __str__(self) -> str:
         width = max(len(row.name) for row in self.rows)
@@ -63,7 +64,8 @@ class Summary:
 
 
 def _cells(row: Row) -> list[str]:
-    numbers = ["" if value is None else f"{value:.4g}" for value in (row.coef, row.stderr, row.lower, row.upper)]
+    values = (row.coef, row.estimate, row.stderr, row.lower, row.upper)
+    numbers = ["" if value is None else f"{value:.4g}" for value in values]
     return [*numbers, "" if row.privacy_share is None else f"{row.privacy_share:.1%}"]
 
 
@@ -77,7 +79,7 @@ def rows_of(
     known = found.target == POPULATION
     return tuple(
         Row(
-            name, found.coef[k], float(errors[k]), float(ends[k, 0]), float(ends[k, 1]),
+            name, found.coef[k], found.estimate[k], float(errors[k]), float(ends[k, 0]), float(ends[k, 1]),
             float(shares[k]) if known else 1.0,
         )
         for k, name in enumerate(names)
@@ -89,14 +91,18 @@ def notes_of(found: Intervals | None, reason: str) -> tuple[str, ...]:
     if found is None:
         return (f"No intervals: {reason}.",)
     notes = [
+        "coef: coef_, shrunken by the noise, which predicts best; estimate: the solution without shrinkage, which std "
+        "err and interval belong to, and not to coef.",
         "Intervals cover the coefficients of the population, under sampling error and privacy noise together. They "
         "assume one variance of the residuals, and that few records lie beyond the declared bounds."
         if found.target == POPULATION
         else "Intervals cover least squares on these very records: privacy noise alone. With uncertainty=True they "
         "cover the population, at a hundredth of the gradients' budget and one more pass.",
-        "They are centred on the solution without shrinkage, which differs from coef where the noise is large; an "
-        "interval far wider than its coefficient says that the releases do not determine it.",
+        "An interval far wider than its coefficient says that the releases do not determine it.",
     ]
     if any(found.grouped):
-        notes.append("Coefficients of a category count from their mean; every record is taken to have one.")
+        notes.append(
+            "In both, coefficients of a declared category count from their mean, which goes to the intercept (without "
+            "one, to the last category); every record is taken to have one of the labels."
+        )
     return tuple(notes)

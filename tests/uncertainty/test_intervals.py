@@ -14,10 +14,13 @@ import pytest
 from helpers import fit, model, small_data
 from naive import DenseRows
 from scipy.stats import binom
+from sklearn.base import clone
 
 from fastdp_dask import LinearRegression, plan, privacy
 from fastdp_dask.blocked.passes import BlockedRows
+from fastdp_dask.data import Declaration
 from fastdp_dask.errors import ArgumentError
+from fastdp_dask.rows.groups import complete_of
 from fastdp_dask.rows.scaling import declare
 from fastdp_dask.uncertainty import coordinates, residual
 from fastdp_dask.uncertainty.intervals import Intervals
@@ -164,7 +167,8 @@ def test_summary_in_units_of_the_data() -> None:
 
 def test_categories_count_from_their_mean() -> None:
     scaling = declare(5, bounds_X=(0, 10), groups=[[1, 2], [3, 4]], bounds_y=(-5, 5))
-    basis, (matrix, shift) = coordinates.estimable(scaling), coordinates.to_user(scaling)
+    whole = (True, True)
+    basis, (matrix, shift) = coordinates.estimable(scaling, whole), coordinates.to_user(scaling, whole)
     assert basis.shape == (6, 4)
     # A record with one indicator in each group tells nothing of what the basis leaves out.
     X = np.zeros((4, 5))
@@ -178,6 +182,57 @@ def test_categories_count_from_their_mean() -> None:
     np.testing.assert_allclose(X @ moved[:5] + moved[5], X @ coef + intercept, rtol=1e-12)
     assert abs(moved[1] + moved[2]) < 1e-12
     assert abs(moved[3] + moved[4]) < 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["ihm", "adassp"])
+def test_a_group_without_its_baseline_is_read_as_coef_is(solver: str, fit_intercept: bool) -> None:
+    """Reference coding: intervals cover least squares of these records in the coordinates of `coef_`.
+
+    Within 6 standard errors: a normal error of one of 6 coefficients lies beyond with probability 1.2e-8.  Read from
+    the mean of its group a coefficient would be tens of standard errors away.
+    """
+    generator = np.random.default_rng(2)
+    n, effects = 200_000, np.array([0.0, -5.0, 8.0, 3.0])  # the first label has no column
+    label = generator.integers(0, 4, n)
+    X = np.column_stack([generator.uniform(0, 1, n), np.eye(4)[label][:, 1:]])
+    y = 1.0 + 2.0 * X[:, 0] + effects[label] + generator.normal(0, 1, n)
+    found = fit(
+        model(
+            epsilon=3.0, delta=1e-9, solver=solver, preset="tight", bounds_X=(0, 1), bounds_y=(-10, 16),
+            groups=[[1, 2, 3]], fit_intercept=fit_intercept, public_seed=None,
+        ),
+        X,
+        y,
+    )  # fmt: skip
+    design = np.column_stack([X, np.ones(n)]) if fit_intercept else X
+    exact = np.linalg.lstsq(design, y, rcond=None)[0]
+    assert not any(found.intervals_.grouped)
+    np.testing.assert_allclose(found.intervals_.coef[:4], found.coef_, rtol=1e-12)
+    away = np.abs(found.estimate_ - exact)
+    assert np.all(away < 6 * found.stderr_)
+    moved = exact[1:4] - exact[1:4].mean()
+    assert np.all(np.abs(found.estimate_[1:4] - moved) > 6 * found.stderr_[1:4])
+
+
+def test_only_declared_categories_count_from_their_mean() -> None:
+    """A category of a declaration has a column for every label; a group without labels may lack one."""
+    names = ("a=x", "a=y", "b", "c")
+    declared = Declaration(
+        names, [(0, 1)] * 4, [[0, 1], [2, 3]], "y", (-3, 3), categories=[("a", ("x", "y"))]
+    ).estimator_arguments()
+    assert complete_of(declared["groups"]) == (True, False)
+    assert complete_of(clone(LinearRegression(epsilon=1.0, delta=1e-6, **declared)).groups) == (True, False)
+    generator = np.random.default_rng(4)
+    X = np.column_stack([np.eye(2)[generator.integers(0, 2, 3000)], np.eye(3)[generator.integers(0, 3, 3000)][:, 1:]])
+    found = fit(model(**{**PUBLIC, **declared, "solver": "ihm"}), X, X @ [0.5, -0.5, 0.3, 0.1])
+    assert found.intervals_.grouped == (True, True, False, False, False)
+    assert abs(sum(found.estimate_[:2])) < 1e-9
+    text = str(found.summary())
+    assert "count from their mean" in text
+    row = found.summary().rows[2]
+    assert (row.coef, row.estimate) == pytest.approx((found.coef_[2], found.estimate_[2]))
+    assert row.estimate == pytest.approx((row.lower + row.upper) / 2)
 
 
 def test_without_the_release_intervals_are_of_the_records() -> None:
