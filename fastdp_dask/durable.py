@@ -17,10 +17,12 @@ def local_path(name: str, place: Any) -> Path:
     Raises
     ------
     ArgumentError
-        For a URL, as what is kept there must be locked and synced to disk, and for anything that is no path.
+        For a URL, as what is kept there must be locked and synced to disk, and for anything that is no path, or empty.
     """
     if not isinstance(place, str | os.PathLike) or not isinstance(os.fspath(place), str):
         raise ArgumentError(f"{name} must be a path, got {type(place).__name__}. Give it as text.")
+    if not os.fspath(place):
+        raise ArgumentError(f"{name} must be a path, got an empty one. Name a place, or . for the current folder.")
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", os.fspath(place)):  # Path turns :// into :/
         raise ArgumentError(
             f"{name} must be a path on a mounted file system, got a URL. It is locked and synced, which an object "

@@ -33,6 +33,8 @@ class ReleaseLog:
         What the first line is chained to: a digest of the plan, so that releases of another run are refused.
     allowed : callable
         Asked before each line is written: whether the file is still ours.
+    finished : bool
+        The file of a run that has ended, to be read alone: it must be there, to its last line, and is not touched.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class ReleaseLog:
         path: str | os.PathLike[str] | None = None,
         root: str = "",
         allowed: Callable[[], bool] = lambda: True,
+        finished: bool = False,
     ) -> None:
         self._path = None if path is None else Path(path)
         self._values: dict[str, np.ndarray] = {}
@@ -53,8 +56,8 @@ class ReleaseLog:
         self._allowed = allowed
         self._failed = False
         self._pending: list[str] | None = None
-        if self._path is not None and self._path.exists():
-            self._replay(self._path)
+        if self._path is not None and (finished or self._path.exists()):
+            self._replay(self._path, finished)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -134,7 +137,7 @@ class ReleaseLog:
         self._failed = False
         self._last = checksum
 
-    def _replay(self, path: Path) -> None:
+    def _replay(self, path: Path, finished: bool) -> None:
         try:
             raw = path.read_bytes()
         except OSError as error:
@@ -156,6 +159,10 @@ class ReleaseLog:
                 value = np.frombuffer(bytes.fromhex(release["hex"]), dtype="<f8").reshape(release["shape"])
                 self._values[release["name"]] = value.astype(np.float64)
             self._last = checksum
+        if finished:
+            if not whole or len(whole) < len(raw):
+                raise _damaged(path, whole.count(b"\n") + 1, "is missing or cut short")
+            return
         try:
             with path.open("r+b") as stream:
                 stream.truncate(len(whole))  # a line cut short by a crash was never used
@@ -183,5 +190,5 @@ def _parse(line: bytes) -> tuple[dict[str, Any], str] | None:
         entry = json.loads(line)
         body = {key: entry[key] for key in ("releases", "previous")}
         return (body, entry["sha256"]) if entry["sha256"] == _checksum(body) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

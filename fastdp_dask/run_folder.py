@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fastdp_dask.durable import local_path, sync_folder, write_json
 from fastdp_dask.errors import ArgumentError, StoreError
@@ -23,27 +24,30 @@ class RunFolder:
     Parameters
     ----------
     path : path-like
-        Created if absent.  Holds values released to the curator: protect it like the data.
+        Holds values released to the curator: protect it like the data.  Made and closed to others by `locked`;
+        whoever only reads changes nothing there, and needs no permission to write.
 
     Raises
     ------
     ArgumentError
-        If it is no path, or a URL.
+        If it is no path, empty, or a URL.
     StoreError
-        If the path is not a folder that can be written, or a file in it is damaged.
+        If a file in it is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = local_path("run_dir", path)
         self._lock: FileLock | None = None
+
+    def _make(self) -> None:
+        """Create the folder, or close to others one that is empty or a run's; another one is left as it is."""
+        refuse_foreign(self.path)
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if stat.S_IMODE(self.path.stat().st_mode) != 0o700:
                 os.chmod(self.path, 0o700)
         except OSError as error:
-            raise StoreError(
-                f"run_dir must be a folder that can be written, got {self.path} ({error.strerror}). Choose another."
-            ) from None
+            raise _unwritable(self.path, error) from None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -54,9 +58,12 @@ class RunFolder:
 
         Raises
         ------
+        ArgumentError
+            If the folder holds something else: see `refuse_foreign`.
         StoreError
             If a live run has the folder, or it cannot be written.
         """
+        self._make()
         with contextlib.ExitStack() as held:
             try:
                 self._lock = held.enter_context(FileLock(self.path / ".lock", wait=0))
@@ -66,9 +73,7 @@ class RunFolder:
                     "again to get its model, or choose a new folder."
                 ) from None
             except OSError as error:
-                raise StoreError(
-                    f"run_dir must be a folder that can be written, got {self.path} ({error.strerror}). Choose another."
-                ) from None
+                raise _unwritable(self.path, error) from None
             yield
 
     def begin(self, plan: dict[str, Any], drawn: tuple[str, ...] = ("public_seed",)) -> dict[str, Any]:
@@ -141,10 +146,20 @@ class RunFolder:
             allowed=lambda: self._lock is None or self._lock.held,
         )  # fmt: skip
 
+    def released(self) -> ReleaseLog:
+        """The releases of a finished run, for whoever only reads them: all are there, and the file is left as it is.
+
+        Raises
+        ------
+        StoreError
+            If the file is missing, was changed or ends within a line: a finished run has written the last one whole.
+        """
+        return ReleaseLog(self.path / "releases.jsonl", root=_digest(self.plan() or {}), finished=True)
+
     def model(self) -> dict[str, Any] | None:
         """The finished model, or None."""
         model = self._read("model.json")
-        if model is not None and model.pop("sha256", None) != _digest(model):
+        if model is not None and (model.pop("sha256", None) != _digest(model) or not _is_model(model)):
             raise _damaged(self.path / "model.json")
         return model
 
@@ -154,11 +169,16 @@ class RunFolder:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         path = self.path / name
-        if not path.exists():
-            return None
         try:
             content = json.loads(path.read_text())
-        except (ValueError, OSError):  # OSError: a folder of that name, a disk that fails
+            _digest(content)  # it can be written again: brackets in brackets have their limit there too
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except PermissionError as error:
+            raise StoreError(
+                f"{path} cannot be read ({error.strerror}). Change the permissions and run again."
+            ) from None
+        except (ValueError, RecursionError, OSError):  # OSError: a folder of that name, a disk that fails
             content = None
         if not isinstance(content, dict):
             raise _damaged(path)
@@ -174,8 +194,71 @@ class RunFolder:
             ) from None
 
 
+_LARGEST = sys.float_info.max
+_OF_A_RUN = ("plan.json", "model.json", "releases.jsonl", "job")
+
+
+def refuse_foreign(run_dir: str | os.PathLike[str]) -> None:
+    """Refuse a folder that is not a run's: closing it to others would take it from whoever uses it.
+
+    A run folder holds `plan.json`, `releases.jsonl`, `model.json` or `job`; one that is empty but for a lock, as a
+    killed run leaves it, may become one.  What is not there, or is no folder, is not judged here.
+
+    Raises
+    ------
+    ArgumentError
+        If the folder holds other files alone.
+    StoreError
+        If nobody may see what it holds.
+    """
+    path = local_path("run_dir", run_dir)
+    try:
+        found = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if any(name in _OF_A_RUN for name in found) or all(name.startswith(".lock") for name in found):
+        return
+    raise ArgumentError(
+        f"run_dir must be new, empty or a run folder, got {path}, which holds other files. Choose a new "
+        "folder, or one inside of it."
+    )
+
+
+def _is_model(document: dict[str, Any]) -> bool:
+    """Whether `document` has the form of a `model.json`: numbers where numbers belong, of one width."""
+    coef, names, spent = document.get("coef"), document.get("feature_names"), document.get("privacy_spent")
+    if not isinstance(coef, list) or not coef or not isinstance(spent, dict):
+        return False
+    several = isinstance(coef[0], list)
+    rows, ends = (coef, document.get("intercept")) if several else ([coef], [document.get("intercept")])
+    width = len(rows[0])
+    return (
+        all(_are_numbers(row) and len(row) == width for row in rows)
+        and _are_numbers(ends)
+        and len(ends) == len(rows)
+        and (names is None or (isinstance(names, list) and [type(name) for name in names] == [str] * width))
+        and _are_numbers([spent.get("epsilon"), spent.get("delta"), document.get("n_iter")])
+        and isinstance(document.get("released"), dict)
+        and isinstance(document.get("intervals"), dict | None)
+        and all(isinstance(document.get(name), str) for name in ("solver", "preset"))
+    )
+
+
+def _are_numbers(values: Any) -> TypeGuard[list[float]]:
+    """Whether it is a list of numbers, none of them a whole one beyond the range of a float."""
+    return isinstance(values, list) and all(
+        type(value) is float or (type(value) is int and abs(value) <= _LARGEST) for value in values
+    )
+
+
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"run_dir must be a folder that can be written, got {path} ({error.strerror}). Choose another.")
 
 
 def _damaged(path: Path) -> StoreError:

@@ -24,7 +24,7 @@ from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy import Event
 from fastdp_dask.releases import ReleaseLog
 from fastdp_dask.rng import NoiseSource, fresh_seed
-from fastdp_dask.run_folder import RunFolder
+from fastdp_dask.run_folder import RunFolder, refuse_foreign
 from fastdp_dask.solvers.base import Plan
 
 # Of a plan: what depends on the machine and its load of workers, and binds nobody.
@@ -77,6 +77,7 @@ def refuse_early(ledger: Ledger | None, run_dir: Any, epsilon: float, delta: flo
     """Refuse what cannot be paid, or kept, before even the rows are counted; a begun run may have paid already."""
     if run_dir is not None:
         run_dir = local_path("run_dir", run_dir)
+        refuse_foreign(run_dir)
     if ledger is None or (run_dir is not None and os.path.exists(os.path.join(run_dir, "plan.json"))):
         return
     ledger.require(epsilon, delta)
@@ -109,7 +110,7 @@ def begun(
     Raises
     ------
     ArgumentError
-        If the folder holds another plan.
+        If the folder holds another plan, or is no run's.
     BudgetError
         If the ledger refuses.
     LedgerError, StoreError

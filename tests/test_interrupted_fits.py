@@ -246,7 +246,10 @@ def test_a_damaged_plan_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_a_crash_while_a_file_is_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path)
-    folder.finish({"coef": [1.0]})
+    tight(tmp_path)
+    whole = folder.model()
+    assert whole is not None
+    folder.finish({**whole, "coef": [1.0, 1.0, 1.0]})
 
     def crash(*_: Any) -> None:
         raise Crash
@@ -254,7 +257,7 @@ def test_a_crash_while_a_file_is_written_leaves_the_old_one(tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", crash)
         with pytest.raises(Crash):
-            folder.finish({"coef": [2.0]})
-    assert folder.model() == {"coef": [1.0]}
-    folder.finish({"coef": [2.0]})
-    assert folder.model() == {"coef": [2.0]}
+            folder.finish({**whole, "coef": [2.0, 2.0, 2.0]})
+    assert folder.model() == {**whole, "coef": [1.0, 1.0, 1.0]}
+    folder.finish({**whole, "coef": [2.0, 2.0, 2.0]})
+    assert folder.model() == {**whole, "coef": [2.0, 2.0, 2.0]}

@@ -13,6 +13,7 @@ from typing import Any
 from fastdp_dask.durable import append_line
 from fastdp_dask.errors import StoreError
 from fastdp_dask.jobs.shell import Files
+from fastdp_dask.run_folder import refuse_foreign
 
 
 class JobFolder:
@@ -32,9 +33,12 @@ class JobFolder:
 
         Raises
         ------
+        ArgumentError
+            If the run folder would be one that holds other files.
         StoreError
             If they cannot be written.
         """
+        refuse_foreign(self.path.parent)
         try:
             for folder in (self.path.parent, self.path, Path(self.files.logs)):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
