@@ -152,6 +152,19 @@ def dates(
     return tuple(checked)
 
 
+def rules(value: Any) -> tuple[MissingRule, ...]:
+    """The rules for missing values that a store's attributes hold as [source, fill, indicator] each."""
+    made = []
+    for each in items("missing", value):
+        parts = items("an entry of missing", each)
+        if len(parts) != 3 or not isinstance(parts[2], bool) or isinstance(parts[1], list | Mapping):
+            raise BoundsError(
+                "an entry of missing must be (source, value, true or false), got another form. Ingest the table again."
+            )
+        made.append(MissingRule(text("missing", parts[0]), parts[1], parts[2]))
+    return tuple(made)
+
+
 def missing(
     value: list[Any], bounds: Mapping[str, Interval], labels_of: Mapping[str, Sequence[str]], dated: Sequence[str]
 ) -> tuple[MissingRule, ...]:

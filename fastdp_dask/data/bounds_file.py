@@ -231,4 +231,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         table = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except (OSError, ValueError) as error:  # the file is public, so its parser may speak
         raise BoundsError(f"bounds file {path} cannot be read: {error}. Expected TOML or JSON.") from None
+    except RecursionError:
+        raise BoundsError(
+            f"bounds file {path} cannot be read: its brackets are nested too deep. Expected TOML or JSON."
+        ) from None
     return _checks.table(str(path), "the file", table)

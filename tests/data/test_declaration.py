@@ -156,6 +156,29 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [("deep.json", "[" * 200_000), ("deep.json", '{"features":' * 200_000), ("deep.toml", "a = " + "[" * 200_000)],
+)
+def test_brackets_without_end_are_named(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BoundsError, match=rf"{name} cannot be read: its brackets are nested too deep"):
+        read_declaration(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        [1, 2], 5, "abc", {"distance": 1}, [["distance"]], [["distance", 1.0, 1]], [["distance", 1.0, True, 0]],
+        [["distance", [1.0], True]], [[["distance"], 1.0, False]], [[3, 1.0, False]], [{"a": 1, "b": 2, "c": 3}],
+    ],
+)  # fmt: skip
+def test_rules_of_another_form_in_a_store_are_refused(missing: Any) -> None:
+    attributes = read_declaration(BOUNDS).to_dict()
+    with pytest.raises(BoundsError, match="missing"):
+        Declaration.from_dict({**attributes, "missing": missing})
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"bounds_X": [(0, 1)]}, "expected 3, got 1"),
