@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,13 +53,14 @@ def predict(
         store = open_store(data, allow_missing_chunks=allow_missing_chunks, storage_options=options)
         _check_names(getattr(model, "feature_names_in_", None), store.declaration.feature_names)
         predicted = model.predict(store.X)
-        _remove(partial)
         try:
             with _named(out):
+                _remove(partial)
                 write(predicted, partial, store.declaration.target)
                 os.replace(partial, out)
         finally:
-            _remove(partial)
+            with suppress(OSError):  # on a read-only mount even the removal of nothing fails
+                _remove(partial)
     print(f"{out}: {store.n_rows:,} predictions of {store.declaration.target}")
 
 

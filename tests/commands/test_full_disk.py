@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -46,6 +49,30 @@ def test_predict_names_its_file(name: str, tmp_path: Path, capsys: pytest.Captur
     assert f"--out {out} cannot be written (File too large)" in capsys.readouterr().err
     assert list(out.parent.iterdir()) == []
     assert main(["predict", str(run), str(store), "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.csv", "out.zarr"])
+def test_predict_names_its_file_on_a_mount_without_writing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There even the removal of a file that is not there fails, so it must not hide what is said of the file."""
+    store, run = make_store(tmp_path / "store"), tmp_path / "run"
+    assert main(["fit", str(store), "--epsilon", "5", "--delta", "1e-6", "--out", str(run)]) == 0
+    place = tmp_path / "to"
+    place.mkdir()
+
+    def refused(call: Any) -> Any:
+        def checked(path: Any, *rest: Any, **more: Any) -> Any:
+            if isinstance(path, str | os.PathLike) and Path(path).is_relative_to(place):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
+            return call(path, *rest, **more)
+
+        return checked
+
+    for call in ("open", "unlink", "mkdir"):
+        monkeypatch.setattr(os, call, refused(getattr(os, call)))
+    assert main(["predict", str(run), str(store), "--out", str(place / name)]) == 1
+    assert f"--out {place / name} cannot be written (Read-only file system)" in capsys.readouterr().err
 
 
 def test_ingest_names_its_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
