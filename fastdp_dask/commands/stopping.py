@@ -64,8 +64,8 @@ class Stoppable:
     pass releases nothing.  Between two passes it waits for the next one, so that no release is torn between its draw
     and its record.  After the last pass the command goes on to its end.
 
-    A process started as `fastdp` that has not cleared up `CLEARING_SECONDS` after it was stopped is ended by force,
-    as is one that gets Ctrl-C twice: whatever is on disk stands as after a crash.
+    A process started as `fastdp` that has neither come to the next pass nor cleared up `CLEARING_SECONDS` after it was
+    asked is ended by force, as is one that gets Ctrl-C twice: whatever is on disk stands as after a crash.
 
     Parameters
     ----------
@@ -80,6 +80,7 @@ class Stoppable:
         self._asked: int | None = None
         self._raised = False
         self._open = True  # whether a signal may raise now
+        self._force: threading.Timer | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stoppable:
@@ -88,6 +89,8 @@ class Stoppable:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._force is not None and not self._raised:  # it went on to its end, and that stands
+            self._force.cancel()
         if _Process.ours:
             over()
             return
@@ -109,6 +112,10 @@ class Stoppable:
         again, self._asked = self._asked, number
         if number == again == signal.SIGINT and _Process.ours:
             _end(INTERRUPTED, "interrupted twice: ended at once, as by a crash.")
+        if self._force is None and _Process.ours:  # between two passes too: what happens there may wait for ever
+            self._force = threading.Timer(CLEARING_SECONDS, _end, (_code(number), self._message))
+            self._force.daemon = True
+            self._force.start()
         if self._open:
             self._stop(number)
 
@@ -116,12 +123,11 @@ class Stoppable:
         if self._raised:  # a second signal must not disturb the clearing up after the first
             return
         self._raised = True
-        code = INTERRUPTED if number == signal.SIGINT else CHECKPOINTED
-        if _Process.ours:
-            force = threading.Timer(CLEARING_SECONDS, _end, (code, self._message))
-            force.daemon = True
-            force.start()
         raise KeyboardInterrupt if number == signal.SIGINT else Stopped(self._message)
+
+
+def _code(number: int) -> int:
+    return INTERRUPTED if number == signal.SIGINT else CHECKPOINTED
 
 
 def _end_before_anything(number: int, frame: FrameType | None) -> None:

@@ -140,6 +140,32 @@ def test_a_process_that_cannot_clear_up_is_ended() -> None:
     assert err.endswith("fastdp: stopped on request. Run the same command again.\n")
 
 
+def between_passes(*then: str) -> tuple[int, str]:
+    """Exit code and standard error of a process of `fastdp` that gets SIGTERM between two passes and does this then."""
+    script = (
+        "import signal, threading, time\n"
+        "from fastdp_dask.commands import stopping\n"
+        "from fastdp_dask.blocked.progress import silent\n"
+        "stopping.from_the_start()\n"
+        "stopping.CLEARING_SECONDS = 0.3\n"
+        "with stopping.Stoppable(silent, 'stopped on request. Run the same command again.') as progress:\n"
+        "    with progress('sketch', 1, 10, 1):\n"
+        "        pass\n"
+        "    signal.raise_signal(signal.SIGTERM)\n" + "\n".join(then)
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    return process.returncode, process.stderr
+
+
+def test_a_process_that_waits_for_ever_between_two_passes_is_ended() -> None:
+    code, err = between_passes("    threading.Event().wait()")
+    assert (code, err) == (75, "fastdp: stopped on request. Run the same command again.\n")
+
+
+def test_a_process_that_comes_to_its_end_after_a_request_is_not_ended_by_force() -> None:
+    assert between_passes("    pass", "time.sleep(0.6)") == (0, "")  # twice the time after which it would be
+
+
 def test_ctrl_c_twice_ends_at_once() -> None:
     code, err = ended("SIGINT", "SIGINT")
     assert code == 130
