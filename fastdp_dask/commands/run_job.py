@@ -62,7 +62,8 @@ def run_job(
                 asked.data, Path(asked.run_dir), progress, _workers(asked, on, folder, scheduler),
                 bounds=asked.bounds, target=asked.target, epsilon=asked.epsilon, delta=asked.delta,
                 solver=asked.solver, preset=asked.preset, n_iter=asked.n_iter, k1=asked.k1, k2=asked.k2,
-                ledger=asked.ledger, storage_options=asked.storage, **more,
+                ledger=asked.ledger, uncertainty=asked.uncertainty, storage_options=asked.storage,
+                allow_missing_chunks=asked.allow_missing_chunks, **more,
             )  # fmt: skip
 
 

@@ -165,7 +165,7 @@ class Job(_Section):
         Checked against the store's.
     bounds : path, optional
         Declared bounds and categories instead of the store's own.
-    epsilon, delta, solver, preset, n_iter, k1, k2, persist, ledger
+    epsilon, delta, solver, preset, n_iter, k1, k2, persist, ledger, uncertainty, allow_missing_chunks
         As of fastdp fit.
     storage : table, optional
         What the storage of a URL needs beside it, such as endpoint_url; no credentials.
@@ -193,6 +193,8 @@ class Job(_Section):
     k1: Count | None = None
     k2: Count | None = None
     persist: Annotated[bool, Field(strict=True)] | None = None
+    uncertainty: Annotated[bool, Field(strict=True)] = False
+    allow_missing_chunks: Annotated[bool, Field(strict=True)] = False
     storage: dict[Variable, Setting] = Field(default_factory=dict)
     ledger: Place | None = None
     run_dir: Place

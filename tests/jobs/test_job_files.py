@@ -60,6 +60,8 @@ def test_urls_stay_as_they_are(tmp_path: Path) -> None:
         ({"delta": 1}, "delta: expected less than 1, got 1"),
         ({"delta": True}, "delta: expected a valid number, got True"),
         ({"solver": "ols"}, "solver: expected 'auto'"),
+        ({"uncertainty": "yes"}, "uncertainty: expected a valid boolean, got 'yes'"),
+        ({"allow_missing_chunks": 1}, "allow_missing_chunks: expected a valid boolean, got 1"),
         ({"walltime": "soon"}, 'walltime: expected a length of time such as "90m"'),
         ({"walltime": 60}, "notice: shorter than walltime"),
         ({"workers": {"memory": "8Gigs"}}, 'workers.memory: expected a size such as "8GiB", got \'8Gigs\''),

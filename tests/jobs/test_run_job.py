@@ -115,6 +115,19 @@ def test_bounds_of_a_file_take_the_place_of_the_store_s(case: Case) -> None:
     assert plan["feature_names"] == ["a", "b"]
 
 
+def test_intervals_and_absent_chunks_may_be_asked_for(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    (case.folder / "data.zarr" / "X" / "c" / "1" / "0").unlink()
+    assert main(["run-job", case.written("uncertainty = true"), "--on", "slurm"]) == 1
+    assert "3 of 4 chunks" in capsys.readouterr().err
+    assert not case.ledger.charges()
+    text = 'solver = "ihm"\nuncertainty = true\nallow_missing_chunks = true'
+    assert main(["run-job", case.written(text), "--on", "slurm"]) == 0
+    assert '"residual_square"' in (case.run_dir / "releases.jsonl").read_text()
+    assert main(["run-job", case.written(text.replace("uncertainty = true\n", "")), "--on", "slurm"]) == 1
+    assert "run_dir must be empty or hold the same plan" in capsys.readouterr().err
+    assert len(case.ledger.charges()) == 1
+
+
 def test_a_second_copy_leaves_with_code_75_when_the_first_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
