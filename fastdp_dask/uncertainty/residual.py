@@ -73,9 +73,25 @@ def with_residual(plan: Plan) -> Plan:
     if isinstance(plan, AdaSSPPlan):
         plan = replace(plan, moment_noise=theirs)
     return replace(
-        plan, noise_multiplier=theirs, residual_noise=ours, events=tuple(events),
-        n_passes=plan.n_passes + 1, budget=_shared(plan.budget),
-        reasons=(*plan.reasons, told),
+        _one_more_pass(plan), noise_multiplier=theirs, residual_noise=ours, events=tuple(events),
+        budget=_shared(plan.budget), reasons=(*plan.reasons, told),
+    )  # fmt: skip
+
+
+def _one_more_pass(plan: Plan) -> Plan:
+    """Passes, and what they are predicted to take, with one for the residuals, as long as the mean of the others."""
+    n = plan.n_passes
+    if not plan.forecasts:
+        return replace(plan, n_passes=n + 1)
+    own, grown = plan.forecasts[0], (n + 1) / n
+    longer = replace(
+        own, n_passes=n + 1, seconds=own.seconds * grown, driver_seconds=own.driver_seconds * grown,
+        bytes_read=round(own.bytes_read * grown), bytes_moved=round(own.bytes_moved * grown),
+    )  # fmt: skip
+    before, after = (f"{each.seconds:.2g} s in {each.n_passes} passes" for each in (own, longer))
+    return replace(
+        plan, n_passes=n + 1, forecasts=(longer, *plan.forecasts[1:]),
+        why=tuple(line.replace(before, after) for line in plan.why),
     )  # fmt: skip
 
 
