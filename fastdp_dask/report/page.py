@@ -143,14 +143,15 @@ def _results(report: dict[str, Any]) -> str:
     rows, intervals = report["coefficients"], report["intervals"]
     picture = drawing.coefficients(rows)
     figure = (
-        f"<figure>{picture}<figcaption>Dots are estimates, lines 95 % intervals, each in its own standard errors. "
-        "Grey: the interval holds 0. An arrow stands for an estimate beyond 30 standard errors.</figcaption></figure>"
+        f"<figure>{picture}<figcaption>Dots are estimates, lines 95 % intervals, each in its own standard errors; "
+        "the shrunken coefficients are in the table alone. Grey: the interval holds 0. An "
+        "arrow stands for an estimate beyond 30 standard errors.</figcaption></figure>"
         if picture
         else ""
     )
     numbers = [
         (
-            row["name"], *(_number(row[key]) for key in ("coef", "stderr", "lower", "upper")),
+            row["name"], *(_number(row[key]) for key in ("coef", "estimate", "stderr", "lower", "upper")),
             "" if row["privacy_share"] is None else f"{row['privacy_share']:.0%}",
         )
         for row in rows
@@ -160,7 +161,7 @@ def _results(report: dict[str, Any]) -> str:
         figure
         + _table(
             "Coefficients, in units of the target per unit of each feature.",
-            ("Feature", "Coefficient", "Std err", "2.5 %", "97.5 %", "Due to privacy"),
+            ("Feature", "coef", "estimate", "std err", "2.5 %", "97.5 %", "due to privacy"),
             numbers,
         )
         + notes
@@ -260,7 +261,7 @@ def _footer(report: dict[str, Any]) -> str:
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = "".join(
-        f'<tr><th scope="row">{escape(str(first))}</th>'
+        f'<tr><th scope="row"><span>{escape(str(first))}</span></th>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
         + "</tr>"
         for first, *rest in rows

@@ -91,8 +91,8 @@ def notes_of(found: Intervals | None, reason: str) -> tuple[str, ...]:
     if found is None:
         return (f"No intervals: {reason}.",)
     notes = [
-        "coef: coef_, shrunken by the noise, which predicts best; estimate: the solution without shrinkage, which std "
-        "err and interval belong to, and not to coef.",
+        "coef: what predict uses, shrunken where the noise is large; estimate: the solution without shrinkage, which "
+        "std err and interval belong to, and not to coef.",
         "Intervals cover the coefficients of the population, under sampling error and privacy noise together. They "
         "assume one variance of the residuals, and that few records lie beyond the declared bounds."
         if found.target == POPULATION

@@ -90,6 +90,25 @@ def test_it_follows_from_the_folder_alone_to_the_last_byte(finished: Path, tmp_p
     assert [path.read_bytes() for path in write.write(moved)] == first
 
 
+def test_the_estimate_stands_between_the_coefficient_and_its_error(finished: Path) -> None:
+    report = content.gather(finished)
+    text = page.html(report)
+    for row in report["coefficients"]:
+        assert row["estimate"] == pytest.approx((row["lower"] + row["upper"]) / 2)
+        cells = "".join(f"<td>{row[key]:.4g}</td>" for key in ("coef", "estimate", "stderr", "lower", "upper"))
+        assert cells in text
+    assert any(row["estimate"] != row["coef"] for row in report["coefficients"])
+    assert "which std err and interval belong to" in text
+
+
+def test_the_pass_for_the_residuals_is_in_every_count(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", solver="auto", uncertainty=True)
+    made, plan = content.gather(folder)["plan"], json.loads((folder / "plan.json").read_text())
+    assert plan["forecasts"][0]["n_passes"] == made["n_passes"]
+    told = [int(number) for reason in made["reasons"] for number in re.findall(r"s in (\d+) passes", reason)]
+    assert told == [made["n_passes"]]
+
+
 def test_hostile_names_stay_words(finished: Path) -> None:
     text = page.html(content.gather(finished))
     found = Page(text)
