@@ -57,6 +57,7 @@ def listening() -> Iterator[Told]:
     try:
         with warnings.catch_warnings(record=True) as warned, redirect_stdout(out), redirect_stderr(err):
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ResourceWarning)  # of sockets that earlier tests left to the collector
             try:
                 yield told
             except FastDPError as error:
