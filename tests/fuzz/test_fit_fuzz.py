@@ -93,4 +93,5 @@ def test_any_fit(options: dict[str, Any], table: tuple[Any, Any]) -> None:
         lines = [json.loads(line) for line in (run / "releases.jsonl").read_text().splitlines()]
         assert {name["name"] for line in lines for name in line["releases"]} >= set(model.release_) - {"ridge"}
         assert ledger.verify() == 1
-        assert "7351904" not in (run / "plan.json").read_text() + (run / "model.json").read_text()
+        # Ten digits: of a million digits of noise, seven would be found by chance in one run of ten.
+        assert str(CANARY)[2:12] not in (run / "plan.json").read_text() + (run / "model.json").read_text()

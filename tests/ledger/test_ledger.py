@@ -37,9 +37,11 @@ def test_ten_tenths_fit_and_an_eleventh_does_not(tmp_path: Path) -> None:
         assert pay(ledger).number == number
     assert ledger.spent() == (1.0, 0.0)
     assert ledger.remaining() == (0.0, 1e-6)
-    for more in (0.1, 1e-12, 1e-17):
+    for more in (0.1, 1e-12):
         with pytest.raises(BudgetError):
             pay(ledger, more)
+    with pytest.raises(ArgumentError, match="at least 1e-12"):
+        pay(ledger, 1e-17)
     assert len(ledger.charges()) == ledger.verify() == 10
 
 
