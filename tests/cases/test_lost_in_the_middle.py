@@ -94,7 +94,6 @@ def test_a_scheduler_killed_in_a_pass(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.cluster
-@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="a process cannot be frozen")
 def test_a_scheduler_frozen_in_a_pass(tmp_path: Path) -> None:
     """It keeps its connections and says nothing: given up after the wait as if it was gone, with all kept."""
     make_store(tmp_path / "store", n_rows=1024, chunk_rows=256)
