@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import dask.array as da
 import numpy as np
 import typer
+import zarr
 
 from fastdp_dask import LinearRegression
 from fastdp_dask.blocked.progress import silent
@@ -121,7 +121,12 @@ def _write_csv(predicted: Any, path: Path, target: str) -> None:
 
 
 def _write_zarr(predicted: Any, path: Path, target: str) -> None:
-    da.to_zarr(predicted, str(path))
+    # In this thread alone: after an error no task is left that could write into the folder while it is removed.
+    array = zarr.create_array(str(path), shape=predicted.shape, chunks=predicted.chunksize, dtype=predicted.dtype)
+    first = 0
+    for block in _blocks(predicted):
+        array[first : first + len(block)] = block
+        first += len(block)
 
 
 def _blocks(predicted: Any) -> Iterator[np.ndarray]:

@@ -28,7 +28,7 @@ NAMES = [
 
 @pytest.fixture(scope="module", params=["ihm", "adassp"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report with long and hostile names; the solvers show one person's share and shift."""
+    """A report with long and hostile names; both solvers have a picture of one person."""
     generator = np.random.default_rng(0)
     n = 20_000
     region = generator.integers(0, 4, n)
