@@ -75,7 +75,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
     random_state : None, int or numpy.random.Generator
         None: secure noise from the operating system.  Anything else makes the noise reproducible and warns.
     ledger : path or Ledger, optional
-        Budget of the data set, charged (epsilon, delta) before the first pass (`Ledger.create` makes one).
+        Budget of the data set, charged (epsilon, delta) before the first release (`Ledger.create` makes one).
     run_dir : path, optional
         Folder for plan, releases and model; an interrupted fit continues there and never draws twice.  Values are
         never compared with those of the first call, for a refusal would tell of one record that changed: `source`
@@ -184,9 +184,10 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         `source` of a store), so that a run folder is not continued with other data; `progress` is told of each pass
         (`fastdp_dask.blocked.progress`).
 
-        With a ledger, (epsilon, delta) is charged after all checks and before the first pass.  With a run folder, a fit
-        that was interrupted continues: it pays once and draws each release once.  A finished one hands out its model
-        without a pass or a charge.
+        With a ledger, a budget that is too small is refused before anything is read, and (epsilon, delta) is charged
+        after the first pass, once all data could be read, and before anything is drawn.  With a run folder, a fit that
+        was interrupted continues: it pays once and draws each release once.  A finished one hands out its model without
+        a pass or a charge.
 
         There is no `sample_weight`: a weight would multiply one person's influence beyond the declared bounds.
 
@@ -195,7 +196,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         ArgumentError, BoundsError, DataShapeError, DataTypeError
             Before anything is read or spent, from public facts only.
         BudgetError
-            If the ledger refuses: nothing is read or spent.
+            If the ledger refuses: nothing is spent.
         LedgerError, StoreError
             If the ledger or the run folder is missing, damaged, in use or cannot be written.
         """

@@ -33,6 +33,8 @@ class ReleaseLog:
         What the first line is chained to: a digest of the plan, so that releases of another run are refused.
     allowed : callable
         Asked before each line is written: whether the file is still ours.
+    pay : callable
+        Called before the first draw; on return the draws are paid for.
     finished : bool
         The file of a run that has ended, to be read alone: it must be there, to its last line, and is not touched.
 
@@ -49,12 +51,14 @@ class ReleaseLog:
         root: str = "",
         allowed: Callable[[], bool] = lambda: True,
         finished: bool = False,
+        pay: Callable[[], object] = lambda: None,
     ) -> None:
         self._path = None if path is None else Path(path)
         self._values: dict[str, np.ndarray] = {}
         self._last = root
         self._allowed = allowed
         self._failed = False
+        self._pay: Callable[[], object] | None = pay
         self._pending: list[str] | None = None
         if self._path is not None and (finished or self._path.exists()):
             self._replay(self._path, finished)
@@ -72,9 +76,13 @@ class ReleaseLog:
     ) -> np.ndarray:
         """The release `name`: the stored value if there is one, else draw(noise stream, *args).
 
-        The value is written down before it is returned; the stream is the one that `noise` keeps for this name.
+        The value is paid for before it is drawn, and written down before it is returned; the stream is the one that
+        `noise` keeps for this name.
         """
         if name not in self._values:
+            if self._pay is not None:
+                self._pay()
+                self._pay = None
             value = np.array(draw(noise.stream(name), *args), dtype=np.float64)
             if self._pending is not None:
                 self._pending.append(name)

@@ -8,7 +8,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -139,11 +139,11 @@ class RunFolder:
         """The plan that was begun here, or None."""
         return self._read("plan.json")
 
-    def releases(self) -> ReleaseLog:
+    def releases(self, pay: Callable[[], object] = lambda: None) -> ReleaseLog:
         """The releases of this run, replayed from the file if it exists; they belong to this plan alone."""
         return ReleaseLog(
             self.path / "releases.jsonl", root=_digest(self.plan() or {}),
-            allowed=lambda: self._lock is None or self._lock.held,
+            allowed=lambda: self._lock is None or self._lock.held, pay=pay,
         )  # fmt: skip
 
     def released(self) -> ReleaseLog:

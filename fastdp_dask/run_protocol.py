@@ -1,10 +1,12 @@
 """The order in which a fit writes down, pays and releases, so that it can be killed between any two steps.
 
-1. lock the run folder; 2. `plan.json` with a run id; 3. charge the ledger under that id; then for each release:
-pass over the data, draw, append to `releases.jsonl`, fsync, use; at last `model.json`.
+1. lock the run folder; 2. `plan.json` with a run id; 3. see that the ledger can pay; 4. the first pass over the data;
+5. charge the ledger under the run id; 6. draw, append to `releases.jsonl`, fsync, use; then for each further release
+its pass and step 6; at last `model.json`.
 
-A restart finds the run id, so step 3 pays once; it replays the releases, so each is drawn once as far as anyone can
-see; with `model.json` there it does nothing at all.
+All of the data is read before anything is paid, so a damaged chunk, or a cluster that is lost in the first pass, costs
+nothing.  A restart finds the run id, so step 5 pays once; it replays the releases, so each is drawn once as far
+as anyone can see; with `model.json` there it does nothing at all.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import platform
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -33,7 +36,7 @@ _PREDICTED = ("forecasts", "why", "outlook")
 
 @dataclass(frozen=True)
 class Run:
-    """A fit that has paid and may release.
+    """A fit that is written down, and pays before its first release.
 
     Attributes
     ----------
@@ -93,7 +96,7 @@ def begun(
     public_seed: int | None,
     noise: NoiseSource,
 ) -> Iterator[Run]:
-    """Write the plan down and pay for it, or find both done.
+    """Write the plan down and see that it can be paid, or find both done; `Run.releases` pays before its first draw.
 
     Parameters
     ----------
@@ -112,15 +115,15 @@ def begun(
     ArgumentError
         If the folder holds another plan, or is no run's.
     BudgetError
-        If the ledger refuses.
+        If the ledger refuses: now, or before the first draw where others have spent the rest in between.  Of a new run
+        nothing is left then.
     LedgerError, StoreError
         If a file is damaged, cannot be written or is in use.
     """
     run_id = uuid.uuid4().hex
     seed = fresh_seed() if public_seed is None else int(public_seed)
     if run_dir is None:
-        _pay(ledger, plan, run_id)
-        yield Run(run_id, seed, ReleaseLog())
+        yield Run(run_id, seed, ReleaseLog(pay=partial(_pay, ledger, plan, run_id)))
         return
     folder = RunFolder(run_dir)
     document = {
@@ -131,13 +134,17 @@ def begun(
     with folder.locked():
         stored = folder.begin(document, drawn)
         run_id, seed, model = str(stored["run_id"]), int(stored["public_seed"]), folder.model()
-        if model is None:
-            try:
-                _pay(ledger, plan, run_id)
-            except BudgetError:
-                folder.abandon()
-                raise
-        yield Run(run_id, seed, folder.releases(), model, folder, stored is not document)
+        pay = partial(_pay, ledger, plan, run_id)
+        releases = folder.releases(pay)
+        try:
+            if model is None and releases.names:
+                pay()  # as it did before the first of them: once
+            elif model is None and ledger is not None and not ledger.has_paid(run_id):
+                ledger.require(plan.epsilon, plan.delta)
+            yield Run(run_id, seed, releases, model, folder, stored is not document)
+        except BudgetError:
+            folder.abandon()
+            raise
 
 
 def begun_plan(run_dir: str | os.PathLike[str] | None) -> dict[str, Any] | None:

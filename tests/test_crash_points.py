@@ -12,18 +12,20 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# What must be among the steps, in this order: written down, paid, drawn, recorded, used.
+# What must be among the steps, in this order: written down, read, paid, drawn, recorded, used.
 PROTOCOL = [
     "after link run/.lock.*",
     "after replace run/plan.json.new",
+    "before pass: (gram|sketch)",
+    "before release (?P<paying>\\w+)",
     "before ledger INSERT",
     "before ledger COMMIT",
     "after ledger COMMIT",
-    "before pass: (gram|sketch)",
-    "before release (?P<first>\\w+)",
+    "before stream of noise for (?P=paying)",
+    "before release (?P<written>\\w+)",
     "half of write run/releases.jsonl",
     "after fsync run/releases.jsonl",
-    "after release (?P=first)",
+    "after release (?P=written)",
     "before pass: gradient",
     "after release gradient_1",
     "before replace run/model.json.new",

@@ -49,7 +49,7 @@ def fit(
     worker_timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Longest wait for a scheduler, and without any worker.")
     ] = WAIT_SECONDS,
-    ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="Budget that is charged first.")] = None,
+    ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="Budget, charged before a release.")] = None,
     n_iter: Annotated[int | None, typer.Option(help="Rounds T.")] = None,
     k1: Annotated[int | None, typer.Option(help="Rows of a Gaussian sketch.")] = None,
     k2: Annotated[int | None, typer.Option(help="Rows of the Hadamard sketch.")] = None,

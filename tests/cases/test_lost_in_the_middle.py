@@ -8,12 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands.command_cases import ENVIRONMENT, SEEDS, command, make_store
 
-from fastdp_dask import Ledger
+from fastdp_dask import Ledger, LinearRegression
+from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.commands.app import main
+from fastdp_dask.data import open_store
+from fastdp_dask.errors import StoreError
 
 FIT = ["--epsilon=5", "--delta=1e-6", "--solver=ihm", "--n-iter=4", *SEEDS]
 # A scheduler with one worker whose every read takes a while, as on a slow disk; it lives until its input ends.
@@ -137,21 +141,72 @@ def test_a_missing_chunk_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*arguments(tmp_path, "run"), "--allow-missing-chunks"]) == 0
 
 
-def test_a_corrupt_chunk_stops_a_fit_that_continues_when_it_is_restored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Known by its checksum when it is read, so after the charge: nothing is released, and the charge is kept."""
+@pytest.mark.parametrize("run", ["run", None])
+def test_a_corrupt_chunk_costs_nothing(run: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Known by its checksum when it is read, in the first pass: nothing has been charged or drawn by then."""
     expected = prepared(tmp_path)
     chunk = tmp_path / "store" / "X" / "c" / "2" / "0"
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
     capsys.readouterr()
-    assert main(arguments(tmp_path, "run")) == 1
+    if run is None:
+        store = open_store(tmp_path / "store")
+        bounds = store.declaration.estimator_arguments()
+        model = LinearRegression(epsilon=5.0, delta=1e-6, solver="ihm", ledger=tmp_path / "budget", **bounds)
+        with pytest.raises(StoreError, match="chunk"):
+            model.fit(store.X, store.y)
+        assert not Ledger(tmp_path / "budget").charges()
+        return
+    assert main(arguments(tmp_path, run)) == 1
     said = capsys.readouterr()
     assert "chunk" in said.err
     assert "Traceback" not in said.err + said.out
-    assert not (tmp_path / "run" / "model.json").exists()
+    assert not Ledger(tmp_path / "budget").charges()
+    assert (tmp_path / run / "releases.jsonl").read_bytes() == b""
+    chunk.write_bytes(whole)
+    assert main(arguments(tmp_path, run)) == 0
+    assert model_of(tmp_path / run) == expected
+    assert len(Ledger(tmp_path / "budget").charges()) == 1
+
+
+@pytest.mark.parametrize("place", ["X/c/1/0", "y/c/3"])
+def test_a_chunk_that_breaks_later_is_paid_once(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole in the first pass, damaged before the next: charge and releases stay, and serve when it is restored."""
+    expected = prepared(tmp_path)
+    chunk = tmp_path / "store" / place
+    whole = chunk.read_bytes()
+    charge = Ledger.charge
+
+    def then_break(ledger: Ledger, *amount: Any, **what: Any) -> Any:
+        chunk.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+        return charge(ledger, *amount, **what)
+
+    monkeypatch.setattr(Ledger, "charge", then_break)
+    assert main([*arguments(tmp_path, "run"), "--no-persist"]) == 1
+    monkeypatch.undo()
+    assert "chunk" in capsys.readouterr().err
+    released = (tmp_path / "run" / "releases.jsonl").read_text()
+    assert released
+    assert len(Ledger(tmp_path / "budget").charges()) == 1
     chunk.write_bytes(whole)
     assert main(arguments(tmp_path, "run")) == 0
     assert model_of(tmp_path / "run") == expected
+    assert (tmp_path / "run" / "releases.jsonl").read_text().startswith(released)
     assert len(Ledger(tmp_path / "budget").charges()) == 1
+
+
+def test_a_budget_spent_by_others_during_the_first_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before anything is drawn, with exit code 3, and nothing of the run is left."""
+    prepared(tmp_path)
+    gram = BlockedRows.gram
+
+    def while_others_spend(rows: BlockedRows, clip: float) -> Any:
+        Ledger(tmp_path / "budget").charge(16.0, 1e-9, mechanism="another analyst")
+        return gram(rows, clip)
+
+    monkeypatch.setattr(BlockedRows, "gram", while_others_spend)
+    assert main(arguments(tmp_path, "run")) == 3
+    assert [charge.mechanism for charge in Ledger(tmp_path / "budget").charges()] == ["another analyst"]
+    assert not [path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")]

@@ -93,7 +93,7 @@ def test_a_fit_stopped_again_and_again_comes_to_the_same_model(store: Path, tmp_
 
     fit = Fit(store, folder, ledger)
     fit.wait_for_line("pass 1 (sketch)")
-    fit.stop(signal.SIGUSR1, paid=1)
+    fit.stop(signal.SIGUSR1, paid=0)
     assert releases.read_bytes() == b""
 
     fit = Fit(store, folder, ledger)

@@ -1,4 +1,4 @@
-"""A fit pays before it reads, once for each run, and for every fit of a search."""
+"""A fit pays before it draws, once for each run, and for every fit of a search."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from helpers import bits, chunked, fit, model, small_data, untouchable
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+from fastdp_dask import run_protocol
 from fastdp_dask.blocked.passes import BlockedRows
 from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy.exact import certified_epsilon
 from fastdp_dask.releases import ReleaseLog
+from fastdp_dask.rng import NoiseStream
 from fastdp_dask.run_protocol import events_of
 
 X, Y = small_data(400, 3)
@@ -32,21 +34,35 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.mark.parametrize("preset", ["tight", "paper"])
 @pytest.mark.parametrize("folder", [True, False])
-def test_paid_before_the_first_pass(
+def test_paid_between_the_first_pass_and_the_first_draw(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, preset: str, folder: bool
 ) -> None:
-    paid_at_pass: list[int] = []
+    """All data could be read by then; later draws find the charge made."""
+    seen: list[tuple[str, int]] = []
+
+    def watch(owner: type, name: str, kind: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*args: Any, **more: Any) -> Any:
+            before = len(ledger.charges())
+            result = original(*args, **more)
+            seen.append((kind, before))
+            return result
+
+        monkeypatch.setattr(owner, name, watched)
+
     for name in ("gram", "sketch"):
-        original = getattr(BlockedRows, name)
-
-        def watched(*args: Any, original: Any = original) -> Any:
-            paid_at_pass.append(len(ledger.charges()))
-            return original(*args)
-
-        monkeypatch.setattr(BlockedRows, name, watched)
+        watch(BlockedRows, name, "first pass")
+    watch(BlockedRows, "gradient", "later pass")
+    watch(NoiseStream, "__init__", "draw")
     options = TIGHT if preset == "tight" else {}
-    found = fit(model(ledger=ledger, run_dir=tmp_path / "run" if folder else None, **options), X, Y)
-    assert paid_at_pass == [1]
+    with monkeypatch.context() as patch:
+        patch.setattr(run_protocol, "_noise_facts", lambda *_: {"noise_mark": 1})  # a draw that is no release
+        found = fit(model(ledger=ledger, run_dir=tmp_path / "run" if folder else None, **options), X, Y)
+    assert seen[:2] == [("first pass", 0), ("draw", 1)]
+    assert all(paid == 1 for _, paid in seen[1:])
+    assert ("later pass", 1) in seen
+    monkeypatch.undo()
     (charge,) = ledger.charges()
     assert (charge.epsilon, charge.delta) == (1.0, 1e-6)
     assert charge.mechanism == f"{found.plan_.solver}, {preset}"
@@ -77,7 +93,7 @@ def test_a_refused_folder_can_be_used_for_less(tmp_path: Path, ledger: Ledger, m
     """Refused by the charge itself: another run was faster between the first look and the charge."""
     monkeypatch.setattr(Ledger, "require", lambda *_: None)
     with pytest.raises(BudgetError):
-        fit(model(epsilon=3.5, ledger=ledger, run_dir=tmp_path / "run"), untouchable((400, 3)), untouchable((400,)))
+        fit(model(epsilon=3.5, ledger=ledger, run_dir=tmp_path / "run"), X, Y)
     assert list((tmp_path / "run").iterdir()) == []
     fit(model(epsilon=1.0, ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
     assert ledger.spent().epsilon == 1.0
