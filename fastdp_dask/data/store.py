@@ -22,6 +22,7 @@ import zarr
 from dask.base import tokenize
 
 from fastdp_dask.data.bounds import Declaration
+from fastdp_dask.data.here import read
 from fastdp_dask.data.location import Location, Options, located
 from fastdp_dask.errors import BoundsError, DataShapeError, DataTypeError, StoreError
 
@@ -80,7 +81,8 @@ class _Rows:
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
         failure = ""
         try:
-            rows: np.ndarray[Any, Any] = np.asarray(_open_array(self.place, self.name, self.stamp)[index])
+            array = _open_array(self.place, self.name, self.stamp)
+            rows: np.ndarray[Any, Any] = np.asarray(array[index] if self.place.local is None else read(array, index))
         except MemoryError:
             raise
         except Exception as error:  # the text of a codec's error may hold a checksum of private rows
