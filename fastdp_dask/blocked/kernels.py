@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastdp_dask.blocked.block_size import block_rows_for
-from fastdp_dask.blocked.scratch import borrow
+from fastdp_dask.blocked.scratch import borrow, result
 from fastdp_dask.blocked.source import native, native_target
 from fastdp_dask.rows import sweep
 from fastdp_dask.rows.deviation import largest_deviation
@@ -41,7 +41,7 @@ def sketch_chunk(
     shape, dtype = (int(ends[-1]) + 2, d), np.int32 if fits else np.int64
     if m == 0:
         return np.zeros(shape, dtype)
-    out = np.empty(shape, dtype)
+    out = result(shape, dtype)
     gradient = np.zeros(d, dtype=np.int64)
     X, y = native(X), native_target(y)
     padded, largest = sketches[0].n_padded, scaling.largest_entry

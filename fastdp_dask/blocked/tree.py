@@ -10,6 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from fastdp_dask.blocked.scratch import result
 from fastdp_dask.blocked.source import check_block
 from fastdp_dask.sketch._gather_kernels import add_narrow
 
@@ -129,13 +130,14 @@ def fold(blocks: Any, axis: Any = None, keepdims: bool = True, *, combine: np.uf
 
 def _wide_sum(leaves: list[np.ndarray]) -> np.ndarray:
     flat = [leaf.reshape(-1).view() for leaf in leaves]
-    total = np.zeros(leaves[0].shape, dtype=np.int64)
+    total = result(leaves[0].shape, np.int64)
     sums = total.reshape(-1)
     flat += [np.zeros(min(_SLAB, sums.size), dtype=np.int32)] * (-len(flat) % 4)
     for leaf in flat:
         leaf.flags.writeable = False  # as arrays that came from another worker are: one compiled variant
     for start in range(0, sums.size, _SLAB):
         slab = sums[start : start + _SLAB]
+        slab[:] = 0
         for k in range(0, len(flat), 4):
             # An array of zeros is as long as one slab.
             four = [leaf[start:][:_SLAB] if leaf.size == sums.size else leaf[: slab.size] for leaf in flat[k : k + 4]]

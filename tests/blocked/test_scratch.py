@@ -57,3 +57,48 @@ def test_a_fit_gives_its_work_arrays_back() -> None:
     ):
         rows.sketch([SRHT(100, 8, seed=0)], 1.0)
     assert scratch._kept == {}
+
+
+def test_the_memory_of_a_dropped_result_is_used_again_for_one_of_its_size() -> None:
+    scratch.forget()
+    shape = (512, 1024)  # 2 MiB
+    first = scratch.result(shape, np.int32)
+    assert first.shape == shape
+    assert first.flags.c_contiguous
+    assert first.flags.writeable
+    second = scratch.result(shape, np.int32)
+    assert not np.shares_memory(first, second)  # both are alive
+    view = first[3:]
+    del first
+    third = scratch.result(shape, np.int32)
+    assert not np.shares_memory(third, view)  # a view keeps it alive
+    places = {view.ctypes.data - 3 * view.strides[0], third.ctypes.data}
+    del view, third
+    other = scratch.result((256, 1024), np.int32)
+    assert other.ctypes.data not in places
+    again = [scratch.result((256, 1024), np.int64) for _ in range(2)]  # as many bytes as those that went
+    assert {array.ctypes.data for array in again} == places
+    scratch.forget()
+
+
+def test_dropped_results_are_given_back_soon() -> None:
+    scratch.forget()
+    kept = scratch.result((512, 1024), np.int32)
+    del kept
+    assert len(scratch._dropped) == 1
+    deadline = time.monotonic() + 60
+    while scratch._dropped:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with scratch._lock:
+        pass  # the watch has ended
+    late = scratch.result((512, 1024), np.int32)
+    scratch.forget()
+    del late
+    assert len(scratch._dropped) <= 1
+
+
+def test_small_results_are_plain_arrays() -> None:
+    small = scratch.result((4, 3), np.int64)
+    assert small.base is None
+    assert small.shape == (4, 3)
