@@ -13,54 +13,13 @@ from typing import Any
 import numpy as np
 
 from fastdp_dask.compiled import inner, kernel
-from fastdp_dask.rows._lanes import dot_of_lanes
+from fastdp_dask.rows._lanes import scale_four
 
-_0, _1, _2, _3, _4, _8, _16 = (np.uintp(k) for k in (0, 1, 2, 3, 4, 8, 16))  # unsigned: see sketch/_fwht_kernels.py
+_0, _3, _4, _8, _15, _16 = (np.uintp(k) for k in (0, 3, 4, 8, 15, 16))  # unsigned: see sketch/_fwht_kernels.py
 _FLUSH = np.uintp(4096)
 
 LARGEST_WEIGHT = 2.0**25
 """Bound on clip · grid: the sum of 4,096 products of an entry (≤ 2^16) and a weight then stays below 2^53."""
-
-LANES = 16
-"""Columns are padded to a multiple of this with zeros."""
-
-
-@inner
-def _clipped(value: float, lowest: float, highest: float) -> float:
-    # A nan becomes `lowest`, so that a blank record is finite and its weight 0 removes it, without a branch.
-    value = value if value > lowest else lowest
-    return value if value < highest else highest
-
-
-@inner
-def _four(rows: Any, d: Any, columns: Any, width: Any, v: Any) -> None:
-    """Scale four rows of d columns, in `rows` one after the other, into v (4 · width)."""
-    p1, p2, p3 = d, d + d, d + d + d
-    w1, w2, w3 = width, width + width, width + width + width
-    for j in range(d):
-        c, f, lowest, highest = columns[j], columns[w1 + j], columns[w2 + j], columns[w3 + j]
-        v[j] = np.trunc(_clipped((np.float64(rows[j]) - c) * f, lowest, highest))
-        v[w1 + j] = np.trunc(_clipped((np.float64(rows[p1 + j]) - c) * f, lowest, highest))
-        v[w2 + j] = np.trunc(_clipped((np.float64(rows[p2 + j]) - c) * f, lowest, highest))
-        v[w3 + j] = np.trunc(_clipped((np.float64(rows[p3 + j]) - c) * f, lowest, highest))
-
-
-@inner
-def _blank(words: Any, d: Any, usable: Any) -> None:
-    """usable[r] = 0 where row r of four has an infinity or a nan: its exponent bits are all ones."""
-    magnitude = words.dtype.type(0x7FFFFFFF if words.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)
-    infinity = words.dtype.type(0x7F800000 if words.itemsize == 4 else 0x7FF0000000000000)
-    p1, p2, p3 = d, d + d, d + d + d
-    a = b = c = e = words.dtype.type(0)
-    for j in range(d):
-        a = max(a, words[j] & magnitude)
-        b = max(b, words[p1 + j] & magnitude)
-        c = max(c, words[p2 + j] & magnitude)
-        e = max(e, words[p3 + j] & magnitude)
-    usable[0] = 1.0 if a < infinity else 0.0
-    usable[1] = 1.0 if b < infinity else 0.0
-    usable[2] = 1.0 if c < infinity else 0.0
-    usable[3] = 1.0 if e < infinity else 0.0
 
 
 @inner
@@ -87,42 +46,46 @@ def _flush(sums: Any, total: Any) -> None:
 
 @kernel
 def gradient(
-    X: np.ndarray, words: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, theta: np.ndarray,
+    X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, theta: np.ndarray,
     clip: float, grid: float, total: np.ndarray,
 ) -> None:  # fmt: skip
     """total += Σ_i x_i · trunc(clip_C(y_i − x_iᵀ theta) · grid), exact int64, x_i the scaled rows of X.
 
-    words: X's bits as integers; columns (4, width): center, factor, lowest, highest, and last in each the intercept;
-    labels (5,): lower, upper, center, factor of y, and the intercept; theta (width,) in units of the row grid.
+    inside (width,) integers of the size of X's: all bits but the sign for each feature, then 0; columns (4, width):
+    center, factor, lowest, highest, and after the features the intercept; labels (5,): lower, upper, center, factor of
+    y, and the intercept; theta (width,) in units of the row grid.
     """
     m, d, n = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(total.shape[0])
-    width = np.uintp(theta.shape[0])
-    flat, bits, table = X.reshape(-1), words.reshape(-1), columns.reshape(-1)
-    spare, spare_bits = np.zeros(_4 * d, X.dtype), np.zeros(_4 * d, words.dtype)
-    v, sums, usable, w = np.zeros(_4 * width), np.zeros(n), np.zeros(_4), np.zeros(_4)
+    width, blocks, size = np.uintp(theta.shape[0]), (d + _15) // _16, np.uintp(X.itemsize)
+    flat = X.reshape(-1)
+    spare, v, sums = np.zeros(_3 * d + blocks * _16, X.dtype), np.zeros(_4 * width), np.zeros(width)
+    w, found, last = np.zeros(_4), np.zeros(_8), np.zeros(_16)
     if n > d:
         for r in range(_4):
             v[r * width + d] = labels[4]
-    here, there = np.uintp(v.ctypes.data), np.uintp(theta.ctypes.data)
+        if d % _16 == _0:  # else it is the last column of the last block
+            last[0] = labels[4] * theta[d]
+    data, beside = np.uintp(flat.ctypes.data), np.uintp(spare.ctypes.data)
     w1, w2, w3 = width, width + width, width + width + width
     for i in range(_0, m, _4):
-        many = min(_4, m - i)
-        rows, marks = flat[i * d :], bits[i * d :]
-        if many < _4:
+        many, here = min(_4, m - i), data + i * d * size
+        if i * d + np.uintp(spare.shape[0]) > m * d:  # nothing is read beyond the end
             for j in range(many * d):
-                spare[j], spare_bits[j] = rows[j], marks[j]
-            rows, marks = spare, spare_bits
-        _blank(marks, d, usable)
-        _four(rows, d, table, width, v)
+                spare[j] = flat[i * d + j]
+            here = beside
+        scale_four(
+            flat, here, d * size, np.uintp(inside.ctypes.data), np.uintp(columns.ctypes.data), width,
+            np.uintp(theta.ctypes.data), np.uintp(last.ctypes.data), blocks, np.uintp(v.ctypes.data),
+            np.uintp(found.ctypes.data),
+        )  # fmt: skip
         for r in range(_4):
             w[r] = 0.0
             if r < many:
                 label = np.float64(y[i + r])
-                product = dot_of_lanes(here + r * width * _8, there, width // _16)
-                weight = _weight(_scaled_label(label, labels) - product, clip, grid)
-                w[r] = weight if math.isfinite(label) and usable[r] != 0.0 else 0.0
+                weight = _weight(_scaled_label(label, labels) - found[_4 + r], clip, grid)
+                w[r] = weight if math.isfinite(label) and found[r] != 0.0 else 0.0
         a, b, c, e = w[0], w[1], w[2], w[3]
-        for j in range(n):
+        for j in range(width):
             sums[j] += (v[j] * a + v[w1 + j] * b) + (v[w2 + j] * c + v[w3 + j] * e)
         if i % _FLUSH == _FLUSH - _4:
             _flush(sums, total)
@@ -131,7 +94,7 @@ def gradient(
 
 @kernel
 def load(
-    X: np.ndarray, words: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, negative: np.ndarray,
+    X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, negative: np.ndarray,
     clip: float, grid: float, out: np.ndarray, total: np.ndarray,
 ) -> None:  # fmt: skip
     """out_i = −x_i where negative[i] is 1, else x_i; total += Σ_i x_i · trunc(clip_C(y_i) · grid), exact int64.
@@ -139,39 +102,42 @@ def load(
     out (m, n_columns) int32, int64 or float64; a blank record gives zeros.  The rest as in `gradient`.
     """
     m, d, n = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(total.shape[0])
-    width = np.uintp(columns.shape[1])
+    width, blocks, size = np.uintp(columns.shape[1]), (d + _15) // _16, np.uintp(X.itemsize)
     to = out.dtype.type
-    flat, bits, table, target = X.reshape(-1), words.reshape(-1), columns.reshape(-1), out.reshape(-1)
-    spare, spare_bits = np.zeros(_4 * d, X.dtype), np.zeros(_4 * d, words.dtype)
-    v, sums, usable, w = np.zeros(_4 * width), np.zeros(n), np.zeros(_4), np.zeros(_4)
+    flat, target = X.reshape(-1), out.reshape(-1)
+    spare, v, sums = np.zeros(_3 * d + blocks * _16, X.dtype), np.zeros(_4 * width), np.zeros(width)
+    w, found, none = np.zeros(_4), np.zeros(_8), np.zeros(width)
     if n > d:
         for r in range(_4):
             v[r * width + d] = labels[4]
+    data, beside = np.uintp(flat.ctypes.data), np.uintp(spare.ctypes.data)
     w1, w2, w3 = width, width + width, width + width + width
     for i in range(_0, m, _4):
-        many = min(_4, m - i)
-        rows, marks = flat[i * d :], bits[i * d :]
-        if many < _4:
+        many, here = min(_4, m - i), data + i * d * size
+        if i * d + np.uintp(spare.shape[0]) > m * d:
             for j in range(many * d):
-                spare[j], spare_bits[j] = rows[j], marks[j]
-            rows, marks = spare, spare_bits
-        _blank(marks, d, usable)
-        _four(rows, d, table, width, v)
+                spare[j] = flat[i * d + j]
+            here = beside
+        scale_four(
+            flat, here, d * size, np.uintp(inside.ctypes.data), np.uintp(columns.ctypes.data), width,
+            np.uintp(none.ctypes.data), np.uintp(none.ctypes.data), blocks, np.uintp(v.ctypes.data),
+            np.uintp(found.ctypes.data),
+        )  # fmt: skip
         for r in range(_4):
             w[r] = 0.0
             if r < many:
                 label = np.float64(y[i + r])
-                if math.isfinite(label) and usable[r] != 0.0:
+                if math.isfinite(label) and found[r] != 0.0:
                     w[r] = _weight(_scaled_label(label, labels), clip, grid)
                 else:
-                    usable[r] = 0.0
+                    found[r] = 0.0
                 if negative[i + r]:
-                    usable[r] = -usable[r]
+                    found[r] = -found[r]
         a, b, c, e = w[0], w[1], w[2], w[3]
-        for j in range(n):
+        for j in range(width):
             sums[j] += (v[j] * a + v[w1 + j] * b) + (v[w2 + j] * c + v[w3 + j] * e)
         for r in range(many):
-            sign, start, place = usable[r], (i + r) * n, r * width
+            sign, start, place = found[r], (i + r) * n, r * width
             for j in range(n):
                 target[start + j] = to(v[place + j] * sign)
         if i % _FLUSH == _FLUSH - _4:

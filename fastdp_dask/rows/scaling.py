@@ -13,7 +13,7 @@ import numpy as np
 from fastdp_dask import _validate
 from fastdp_dask.errors import BoundsError, BoundsTypeError
 from fastdp_dask.rows import _row_kernels
-from fastdp_dask.rows._plain_kernels import LANES
+from fastdp_dask.rows._lanes import LANES
 from fastdp_dask.rows.grid import GRID, entry_limit
 
 _LARGEST = 1e150  # squares of declared numbers stay finite
@@ -112,6 +112,7 @@ class Scaling:
         columns = np.zeros((4, -(-self.n_columns // LANES) * LANES))
         columns[:, : self.n_features] = self.center, *self._factor_and_ends
         intercept = self._limit_and_top[0] if self.fit_intercept else 0
+        columns[2:, self.n_features : self.n_columns] = intercept  # whatever stands there, it is clipped to this
         return columns, np.array([*self.y_bounds, self.y_center, 1.0 / self.y_half, intercept])
 
     @cached_property

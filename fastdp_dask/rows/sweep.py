@@ -24,7 +24,7 @@ def add_gradient(
         columns, labels = scaling.tables
         padded = np.zeros(columns.shape[1])
         padded[: theta.size] = theta
-        _plain_kernels.gradient(X, _words(X), y, columns, labels, padded, clip, grid, total)
+        _plain_kernels.gradient(X, _inside(X, columns.shape[1]), y, columns, labels, padded, clip, grid, total)
         return
     for here, rows, target in tiles(scaling, X.shape[0]):
         scaling.rows(X[here], y[here], rows, target)
@@ -46,7 +46,9 @@ def load(
     out (m, n_columns) int32, int64 or float64, C-contiguous; negative (m,) uint8.  The rest as in `add_gradient`.
     """
     if _in_one_sweep(scaling, clip, grid):
-        _plain_kernels.load(X, _words(X), y, *scaling.tables, negative, clip, grid, out, total)
+        columns, labels = scaling.tables
+        inside = _inside(X, columns.shape[1])
+        _plain_kernels.load(X, inside, y, columns, labels, negative, clip, grid, out, total)
         return
     none = np.zeros(scaling.n_columns)
     for here, rows, target in tiles(scaling, X.shape[0]):
@@ -68,6 +70,8 @@ def _in_one_sweep(scaling: Scaling, clip: float, grid: float) -> bool:
     return scaling.plain and clip * grid <= _plain_kernels.LARGEST_WEIGHT
 
 
-def _words(X: np.ndarray) -> np.ndarray:
-    """The bits of the numbers as integers."""
-    return X.view(np.int32 if X.itemsize == 4 else np.int64)
+def _inside(X: np.ndarray, width: int) -> np.ndarray:
+    """All bits of a number but its sign, as an integer of its size, for each column; then 0 up to `width`."""
+    inside = np.zeros(width, np.int32 if X.itemsize == 4 else np.int64)
+    inside[: X.shape[1]] = 2 ** (8 * X.itemsize - 1) - 1
+    return inside

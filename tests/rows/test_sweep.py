@@ -38,6 +38,9 @@ def check(scaling: Scaling, X: Any, y: Any, theta: Any, clip: float, grid: float
 
 SCALINGS = {
     "plain": declare(17, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2)),
+    "sixteen columns and the intercept": declare(16, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2)),
+    "fifteen and the intercept": declare(15, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2)),
+    "sixteen columns": declare(16, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2), fit_intercept=False),
     "through the origin": declare(17, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2), fit_intercept=False),
     "groups": declare(17, bounds_X=(-1.0, 0.3), bounds_y=(-1, 2), groups=[[0, 1, 2], [5, 9]]),
     "norm": declare(17, data_norm=2.0, bounds_y=(-1, 2)),
@@ -53,6 +56,7 @@ def test_one_sweep_gives_the_bits_of_two(scaling: Scaling, dtype: str) -> None:
     y = generator.standard_normal(9003)
     X[::11, 3], X[5::13, 16], X[2::17, 0], y[::19] = np.nan, np.inf, -np.inf, np.nan
     X[1, 1] = np.finfo(dtype).max
+    X = np.ascontiguousarray(X[:, : scaling.n_features])
     theta = generator.standard_normal(scaling.n_columns) / 2**16
     for count in (9003, 1, 2, 3, 4, 0):
         check(scaling, X[:count], y[:count], theta, 1.0, 65536.0)
