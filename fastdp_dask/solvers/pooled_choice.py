@@ -25,6 +25,7 @@ ESTIMATE_SHARE = 0.05  # of delta, for each one-sided estimate
 _NEARLY = 1.02  # a pass is saved when that costs less than 2 % of predicted risk
 _CLEARLY = 1.4  # an estimate must pay for itself clearly
 _SPREAD = 1.4  # largest deviation over the typical one
+_BATCH = 1 << 14  # numbers of one array: settings are weighed many at a time, but never more than fit a cache
 
 
 @dataclass(frozen=True)
@@ -133,30 +134,42 @@ def choose(problem: Problem, routes: tuple[str, ...], settings: Iterator[Choice]
     γ = c·sqrt(K/(4 s)) and noise multipliers c·sqrt(count/(2 s)) for a share s of one Rényi curve α/c², which is exact
     as γ → ∞; c is calibrated for each K at equal shares.
     """
-    n, d = problem.n_samples, problem.n_columns
-    eigenvalues = predict.spectra(n, d, problem.row_energy)
-    distortion = 0.0 if problem.k2 == problem.n_padded else d / problem.k2
-    best: dict[int, tuple[float, Choice]] = {}
+    settings_of: dict[int, list[Choice]] = {}
     for choice in settings:
-        c = problem.factor(choice.degrees, 0.5)
-        gamma = max(1.01, c * math.sqrt(choice.degrees / (4 * choice.sketch_share)))
-        added = predicted_added_variance(problem, choice, gamma, c, eigenvalues.min(axis=1))
-        risk = predict.geometric_mean(
-            predict.excess_risk(
-                eigenvalues, n, added=added, degrees=choice.degrees,
-                noise=c * math.sqrt(choice.n_iter / (2 * choice.gradient_share)),
-                n_iter=choice.n_iter, distortion=distortion,
-            )
-        )  # fmt: skip
-        if choice.eigenvalue_kind and not problem.estimate_always:
-            risk *= _CLEARLY
-        if choice.route == "private" and len(routes) > 1:
-            risk *= _CLEARLY  # it needs one more pass
-        if choice.n_iter not in best or risk < best[choice.n_iter][0]:
-            best[choice.n_iter] = (risk, choice)
+        settings_of.setdefault(choice.n_iter, []).append(choice)
+    best = {T: _least_risk(problem, listed, several=len(routes) > 1) for T, listed in settings_of.items()}
     least = min(risk for risk, _ in best.values())
     rounds = min(T for T, (risk, _) in best.items() if risk <= _NEARLY * least)
     return best[rounds][1], best[rounds][0]
+
+
+def _least_risk(problem: Problem, settings: list[Choice], *, several: bool) -> tuple[float, Choice]:
+    """The least predicted risk, and its setting, among settings of one number of rounds; `several` routes compete."""
+    n, d = problem.n_samples, problem.n_columns
+    eigenvalues = predict.spectra(n, d, problem.row_energy)
+    distortion = 0.0 if problem.k2 == problem.n_padded else d / problem.k2
+    factors = [problem.factor(choice.degrees, 0.5) for choice in settings]
+    added, noise, handicap = [], [], []
+    for choice, c in zip(settings, factors, strict=True):
+        gamma = max(1.01, c * math.sqrt(choice.degrees / (4 * choice.sketch_share)))
+        added.append(predicted_added_variance(problem, choice, gamma, c, eigenvalues.min(axis=1)))
+        noise.append(c * math.sqrt(choice.n_iter / (2 * choice.gradient_share)))
+        estimates = choice.eigenvalue_kind != "" and not problem.estimate_always
+        another_pass = choice.route == "private" and several
+        handicap.append((_CLEARLY if estimates else 1.0) * (_CLEARLY if another_pass else 1.0))
+    risks = []
+    batch = max(1, _BATCH // eigenvalues.size)
+    for first in range(0, len(settings), batch):
+        some = slice(first, first + batch)
+        risk = predict.excess_risk(
+            eigenvalues, n, added=np.array(added[some]), noise=np.array(noise[some]),
+            degrees=np.array([choice.degrees for choice in settings[some]]),
+            n_iter=settings[0].n_iter, distortion=distortion,
+        )  # fmt: skip
+        risks.append(np.exp(np.mean(np.log(risk), axis=-1)) * handicap[some])  # geometric means
+    total = np.concatenate(risks)
+    at = int(np.argmin(total))
+    return float(total[at]), settings[at]
 
 
 def predicted_added_variance(

@@ -30,30 +30,32 @@ def excess_risk(
     n_samples: int,
     *,
     added: np.ndarray,
-    degrees: float,
-    noise: float,
+    degrees: float | np.ndarray,
+    noise: float | np.ndarray,
     n_iter: int,
     distortion: float = 0.0,
     theta: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(1/n) Σ_i λ_i P_i after T adaptive steps, for each spectrum, (m,); scaled units.
+    """(1/n) Σ_i λ_i P_i after T adaptive steps, for each setting and spectrum, (..., m); scaled units.
+
+    `added` is (..., m), `degrees` and `noise` are (...), a number each for a single setting.
 
     P_i starts at `theta`, squared coefficients (m, d), or at the signal spread equally over directions; every step does
     P ← (1 − g x)² P + g² (N + leak), x = λ/(λ + η²), N = (σ/(λ + η²))²; see `steps`.
     """
     d = eigenvalues.shape[1]
-    w = eigenvalues + np.asarray(added)[:, None]
+    w = eigenvalues + np.asarray(added)[..., None]
     x = eigenvalues / w
-    step_noise = (noise / w) ** 2
-    error = (d / 2 + 2) / degrees + distortion  # half the directions share a cluster
+    step_noise = (np.asarray(noise)[..., None, None] / w) ** 2
+    error = (d / 2 + 2) / np.asarray(degrees)[..., None, None] + distortion  # half the directions share a cluster
     start = _SIGNAL * n_samples / eigenvalues.sum(axis=1, keepdims=True) if theta is None else theta
     P = np.broadcast_to(start, x.shape).copy()
     most = most_share(x, error)
     for _ in range(n_iter):
         gain = P / (P + step_noise) / ((1 + error) * most)
-        leak = error / d * np.sum(w * x**2 * P, axis=1, keepdims=True) / w
+        leak = error / d * np.sum(w * x**2 * P, axis=-1, keepdims=True) / w
         P = (1 - gain * x) ** 2 * P + gain**2 * (step_noise + leak)
-    return np.sum(eigenvalues * P, axis=1) / n_samples
+    return np.asarray(np.sum(eigenvalues * P, axis=-1) / n_samples)
 
 
 def geometric_mean(risks: np.ndarray) -> float:
