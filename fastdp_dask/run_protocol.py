@@ -12,12 +12,12 @@ as anyone can see; with `model.json` there it does nothing at all.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -67,8 +67,9 @@ class Run:
 _TOLD = ("fastdp-dask", "numpy", "scipy", "dask", "distributed", "numba", "zarr")
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
-    """Of Python and the packages that a result depends on: public."""
+    """Of Python and the packages that a result depends on: public.  Looked up once, as that reads many files."""
     found = {"python": platform.python_version()}
     for name in _TOLD:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -123,7 +124,7 @@ def begun(
     run_id = uuid.uuid4().hex
     seed = fresh_seed() if public_seed is None else int(public_seed)
     if run_dir is None:
-        yield Run(run_id, seed, ReleaseLog(pay=partial(_pay, ledger, plan, run_id)))
+        yield Run(run_id, seed, ReleaseLog(pay=functools.partial(_pay, ledger, plan, run_id)))
         return
     folder = RunFolder(run_dir)
     document = {
@@ -134,7 +135,7 @@ def begun(
     with folder.locked():
         stored = folder.begin(document, drawn)
         run_id, seed, model = str(stored["run_id"]), int(stored["public_seed"]), folder.model()
-        pay = partial(_pay, ledger, plan, run_id)
+        pay = functools.partial(_pay, ledger, plan, run_id)
         releases = folder.releases(pay)
         try:
             if model is None and releases.names:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_banded
@@ -106,8 +107,11 @@ def mixing_epsilon(rows: int, gamma: float, mu: float, delta: float) -> float:
     ArgumentError
         An argument is out of range.
     """
-    rows, gamma, mu = _checked(rows, gamma, mu)
-    target = check_delta(delta)
+    return _mixing_epsilon(*_checked(rows, gamma, mu), check_delta(delta))
+
+
+@lru_cache(maxsize=256)  # whoever plans, pays and verifies asks for the same number, which takes as long as a small fit
+def _mixing_epsilon(rows: int, gamma: float, mu: float, target: float) -> float:
     upper = rdp_to_epsilon(_renyi(rows, gamma, mu), target)
     return _smallest(_Curve(rows, gamma, mu, max(1e-9 * target, _LEAST_TAIL)), target, upper)
 
