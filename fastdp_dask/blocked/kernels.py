@@ -48,21 +48,23 @@ def sketch_chunk(
     size = block_rows_for(m, padded, largest=largest, first=first, gathered=int(ends[-1]))
     block = borrow("block", (size, d), np.int32)
     tile = tile_rows(block)
-    several = len(sketches) > 1
     for piece in pieces(first, first + m, size):
         here, place = slice(piece.first - first, piece.last - first), piece.first - piece.origin
         count = piece.last - piece.first
-        # Scaled once: unsigned where several sketches take them, else in the block itself with the sketch's signs.
-        rows = borrow("rows", (count, d), np.int32) if several else block[place : place + count]
-        negative = np.zeros(count, np.uint8) if several else sketches[0].sign_bits(piece.first, count)
-        sweep.load(scaling, X[here], y[here], negative, rows, clip, grid, gradient)
+        add = piece.first > first
+        if len(sketches) == 1:
+            negative = sketches[0].sign_bits(piece.first, count)
+            sweep.load_tiles(scaling, X[here], y[here], negative, block, place, tile, clip, grid, gradient)
+            sketches[0].gather(out[: ends[1]], block, tile, piece.index, add=add)
+            continue
+        rows = borrow("rows", (count, d), np.int32)  # scaled once, and unsigned, as several sketches take them
+        sweep.load(scaling, X[here], y[here], np.zeros(count, np.uint8), rows, clip, grid, gradient)
         for t, sketch in enumerate(sketches):
             block[:place] = 0
             block[place + count :] = 0
-            if several:
-                signed_copy(block, place, rows, sketch.sign_bits(piece.first, count))
+            signed_copy(block, place, rows, sketch.sign_bits(piece.first, count))
             transform_tiles(block, 0, size, tile)
-            sketch.gather(out[ends[t] : ends[t + 1]], block, tile, piece.index, add=piece.first > first)
+            sketch.gather(out[ends[t] : ends[t + 1]], block, tile, piece.index, add=add)
     out[-2:] = split_digits(gradient)
     return out
 
@@ -134,16 +136,13 @@ def deviation_chunk(
         block_rows_for(X.shape[0], sketches[0].n_padded, largest=1, first=first, gathered=int(ends[-1])), _ADJOINT_ROWS
     )
     block = borrow("block", (size, scaling.n_columns), np.int64)
-    unused = np.zeros(scaling.n_columns, np.int64)
     for piece in pieces(first, first + X.shape[0], size):
-        here = slice(piece.first - first, piece.last - first)
-        rows = borrow("rows", (piece.last - piece.first, scaling.n_columns), np.int32)
+        here, count = slice(piece.first - first, piece.last - first), piece.last - piece.first
+        rows = None if scaling.plain else borrow("rows", (count, scaling.n_columns), np.int32)
         for t, (sketch, unit) in enumerate(zip(sketches, units, strict=True)):
             total = sums[ends[t] : ends[t + 1]]
             if unit > 1:
                 total = total // int(unit)
-            bits = sketch.sign_bits(piece.first, piece.last - piece.first)
-            sweep.load(scaling, X[here], y[here], bits, rows, 1.0, 1.0, unused)
-            squared = largest_deviation(sketch, total, block, piece, unit, rows)
+            squared = largest_deviation(sketch, total, block, piece, unit, scaling, X[here], y[here], rows)
             out[0, t] = max(out[0, t], squared)
     return out

@@ -124,7 +124,8 @@ class BlockedRows:
         given = 16 * sum(total.size for total in sums)  # the sums, and a coarsened copy
 
         def work(chunk_rows: int) -> int:
-            return given + memory.block_work(chunk_rows, self.scaling.n_columns, 12)  # int64, and int32 rows
+            # int64, and int32 rows where they are not scaled as they are met
+            return given + memory.block_work(chunk_rows, self.scaling.n_columns, 8 if self.scaling.plain else 12)
 
         squares, _ = self._run(
             "deviation", kernel, (1, len(sketches)), np.float64, np.maximum, work, sums=dask.delayed(np.asarray)(stays)

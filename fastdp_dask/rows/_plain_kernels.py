@@ -14,8 +14,9 @@ import numpy as np
 
 from fastdp_dask.compiled import inner, kernel
 from fastdp_dask.rows._lanes import scale_four
+from fastdp_dask.sketch._fwht_kernels import _all_stages
 
-_0, _3, _4, _8, _15, _16 = (np.uintp(k) for k in (0, 3, 4, 8, 15, 16))  # unsigned: see sketch/_fwht_kernels.py
+_0, _4, _8, _15, _16 = (np.uintp(k) for k in (0, 4, 8, 15, 16))  # unsigned: see sketch/_fwht_kernels.py
 _FLUSH = np.uintp(4096)
 
 LARGEST_WEIGHT = 2.0**25
@@ -44,6 +45,19 @@ def _flush(sums: Any, total: Any) -> None:
         sums[j] = 0.0
 
 
+@inner
+def apart(X: Any) -> Any:
+    """How many rows of X four can be read from, at most with the 16 numbers that are read beyond a row, and a copy of
+    those after them with room behind it.
+    """
+    m, d = X.shape
+    reach = 3 * d + (d + 15) // 16 * 16
+    whole = 0 if m * d < reach else (m * d - reach) // d + 1
+    rest = np.zeros((m - whole) * d + reach, X.dtype)
+    rest[: (m - whole) * d] = X.reshape(-1)[whole * d :]
+    return np.uintp(whole), rest
+
+
 @kernel
 def gradient(
     X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, theta: np.ndarray,
@@ -55,28 +69,22 @@ def gradient(
     center, factor, lowest, highest, and after the features the intercept; labels (5,): lower, upper, center, factor of
     y, and the intercept; theta (width,) in units of the row grid.
     """
-    m, d, n = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(total.shape[0])
-    width, blocks, size = np.uintp(theta.shape[0]), (d + _15) // _16, np.uintp(X.itemsize)
-    flat = X.reshape(-1)
-    spare, v, sums = np.zeros(_3 * d + blocks * _16, X.dtype), np.zeros(_4 * width), np.zeros(width)
-    w, found, last = np.zeros(_4), np.zeros(_8), np.zeros(_16)
-    if n > d:
+    m, d, width = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(theta.shape[0])
+    v, sums, w, found, last = np.zeros(_4 * width), np.zeros(width), np.zeros(_4), np.zeros(_8), np.zeros(_16)
+    if d < width and d % _16 == _0:  # else the intercept is the last column of the last block
+        last[0] = labels[4] * theta[d]
         for r in range(_4):
             v[r * width + d] = labels[4]
-        if d % _16 == _0:  # else it is the last column of the last block
-            last[0] = labels[4] * theta[d]
-    data, beside = np.uintp(flat.ctypes.data), np.uintp(spare.ctypes.data)
+    whole, rest = apart(X)
+    blocks, step = (d + _15) // _16, d * np.uintp(X.itemsize)
+    data, beside = np.uintp(X.ctypes.data), np.uintp(rest.ctypes.data) - whole * step
     w1, w2, w3 = width, width + width, width + width + width
     for i in range(_0, m, _4):
-        many, here = min(_4, m - i), data + i * d * size
-        if i * d + np.uintp(spare.shape[0]) > m * d:  # nothing is read beyond the end
-            for j in range(many * d):
-                spare[j] = flat[i * d + j]
-            here = beside
+        many = min(_4, m - i)
         scale_four(
-            flat, here, d * size, np.uintp(inside.ctypes.data), np.uintp(columns.ctypes.data), width,
-            np.uintp(theta.ctypes.data), np.uintp(last.ctypes.data), blocks, np.uintp(v.ctypes.data),
-            np.uintp(found.ctypes.data),
+            rest, (data if i < whole else beside) + i * step, step, np.uintp(inside.ctypes.data),
+            np.uintp(columns.ctypes.data), width, np.uintp(theta.ctypes.data), np.uintp(last.ctypes.data), blocks,
+            np.uintp(v.ctypes.data), np.uintp(found.ctypes.data),
         )  # fmt: skip
         for r in range(_4):
             w[r] = 0.0
@@ -92,36 +100,27 @@ def gradient(
     _flush(sums, total)
 
 
-@kernel
-def load(
-    X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, negative: np.ndarray,
-    clip: float, grid: float, out: np.ndarray, total: np.ndarray,
-) -> None:  # fmt: skip
-    """out_i = −x_i where negative[i] is 1, else x_i; total += Σ_i x_i · trunc(clip_C(y_i) · grid), exact int64.
-
-    out (m, n_columns) int32, int64 or float64; a blank record gives zeros.  The rest as in `gradient`.
-    """
-    m, d, n = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(total.shape[0])
-    width, blocks, size = np.uintp(columns.shape[1]), (d + _15) // _16, np.uintp(X.itemsize)
+@inner
+def _load(
+    X: Any, inside: Any, y: Any, columns: Any, labels: Any, negative: Any, clip: Any, grid: Any, out: Any, total: Any
+) -> None:
+    m, d, n, width = np.uintp(X.shape[0]), np.uintp(X.shape[1]), np.uintp(total.shape[0]), np.uintp(columns.shape[1])
     to = out.dtype.type
-    flat, target = X.reshape(-1), out.reshape(-1)
-    spare, v, sums = np.zeros(_3 * d + blocks * _16, X.dtype), np.zeros(_4 * width), np.zeros(width)
-    w, found, none = np.zeros(_4), np.zeros(_8), np.zeros(width)
-    if n > d:
+    target = out.reshape(-1)
+    v, sums, w, found, none = np.zeros(_4 * width), np.zeros(width), np.zeros(_4), np.zeros(_8), np.zeros(width)
+    if d < n:
         for r in range(_4):
             v[r * width + d] = labels[4]
-    data, beside = np.uintp(flat.ctypes.data), np.uintp(spare.ctypes.data)
+    whole, rest = apart(X)
+    blocks, step = (d + _15) // _16, d * np.uintp(X.itemsize)
+    data, beside = np.uintp(X.ctypes.data), np.uintp(rest.ctypes.data) - whole * step
     w1, w2, w3 = width, width + width, width + width + width
     for i in range(_0, m, _4):
-        many, here = min(_4, m - i), data + i * d * size
-        if i * d + np.uintp(spare.shape[0]) > m * d:
-            for j in range(many * d):
-                spare[j] = flat[i * d + j]
-            here = beside
+        many = min(_4, m - i)
         scale_four(
-            flat, here, d * size, np.uintp(inside.ctypes.data), np.uintp(columns.ctypes.data), width,
-            np.uintp(none.ctypes.data), np.uintp(none.ctypes.data), blocks, np.uintp(v.ctypes.data),
-            np.uintp(found.ctypes.data),
+            rest, (data if i < whole else beside) + i * step, step, np.uintp(inside.ctypes.data),
+            np.uintp(columns.ctypes.data), width, np.uintp(none.ctypes.data), np.uintp(none.ctypes.data), blocks,
+            np.uintp(v.ctypes.data), np.uintp(found.ctypes.data),
         )  # fmt: skip
         for r in range(_4):
             w[r] = 0.0
@@ -143,3 +142,37 @@ def load(
         if i % _FLUSH == _FLUSH - _4:
             _flush(sums, total)
     _flush(sums, total)
+
+
+@kernel
+def load(
+    X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, negative: np.ndarray,
+    clip: float, grid: float, out: np.ndarray, total: np.ndarray,
+) -> None:  # fmt: skip
+    """out_i = −x_i where negative[i] is 1, else x_i; total += Σ_i x_i · trunc(clip_C(y_i) · grid), exact int64.
+
+    out (m, n_columns) int32, int64 or float64; a blank record gives zeros.  The rest as in `gradient`.
+    """
+    _load(X, inside, y, columns, labels, negative, clip, grid, out, total)
+
+
+@kernel
+def load_tiles(
+    X: np.ndarray, inside: np.ndarray, y: np.ndarray, columns: np.ndarray, labels: np.ndarray, negative: np.ndarray,
+    clip: float, grid: float, block: np.ndarray, place: int, tile: int, total: np.ndarray,
+) -> None:  # fmt: skip
+    """As `load` into rows place, place + 1, … of `block`, zeros elsewhere; each tile is then transformed.
+
+    It is in the second-level cache when it has been loaded.
+    """
+    flat, n, m = block.reshape(-1), np.uintp(block.shape[1]), X.shape[0]
+    for start in range(0, block.shape[0], tile):
+        low, high = max(start, place), min(start + tile, place + m)
+        if low >= high:
+            block[start : start + tile] = 0
+            continue
+        block[start:low] = 0
+        block[high : start + tile] = 0
+        a, b = low - place, high - place
+        _load(X[a:b], inside, y[a:b], columns, labels, negative[a:b], clip, grid, block[low:high], total)
+        _all_stages(flat, np.uintp(start) * n, np.uintp(tile), n)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fastdp_dask.rows import _plain_kernels, _row_kernels
 from fastdp_dask.rows.scaling import Scaling
+from fastdp_dask.sketch.tiles import transform_tiles
 
 TILE_BYTES = 2**20
 """Scaled rows made, used and forgotten in the caches; much smaller runs of them cost calls."""
@@ -24,7 +25,7 @@ def add_gradient(
         columns, labels = scaling.tables
         padded = np.zeros(columns.shape[1])
         padded[: theta.size] = theta
-        _plain_kernels.gradient(X, _inside(X, columns.shape[1]), y, columns, labels, padded, clip, grid, total)
+        _plain_kernels.gradient(X, inside(X, columns.shape[1]), y, columns, labels, padded, clip, grid, total)
         return
     for here, rows, target in tiles(scaling, X.shape[0]):
         scaling.rows(X[here], y[here], rows, target)
@@ -47,14 +48,39 @@ def load(
     """
     if _in_one_sweep(scaling, clip, grid):
         columns, labels = scaling.tables
-        inside = _inside(X, columns.shape[1])
-        _plain_kernels.load(X, inside, y, columns, labels, negative, clip, grid, out, total)
+        _plain_kernels.load(X, inside(X, columns.shape[1]), y, columns, labels, negative, clip, grid, out, total)
         return
     none = np.zeros(scaling.n_columns)
     for here, rows, target in tiles(scaling, X.shape[0]):
         scaling.rows(X[here], y[here], rows, target)
         _row_kernels.add_gradient(rows, target, none, clip, grid, total)
         np.multiply(rows, 1 - 2 * negative[here, None].astype(np.int32), out=out[here])
+
+
+def load_tiles(
+    scaling: Scaling,
+    X: np.ndarray,
+    y: np.ndarray,
+    negative: np.ndarray,
+    block: np.ndarray,
+    place: int,
+    tile: int,
+    clip: float,
+    grid: float,
+    total: np.ndarray,
+) -> None:
+    """As `load` into rows place, place + 1, … of `block` (b, n_columns) int32, with zeros elsewhere; then every tile of
+    `tile` rows is transformed.
+    """
+    if _in_one_sweep(scaling, clip, grid):
+        columns, labels = scaling.tables
+        bits = inside(X, columns.shape[1])
+        _plain_kernels.load_tiles(X, bits, y, columns, labels, negative, clip, grid, block, place, tile, total)
+        return
+    block[:place] = 0
+    block[place + len(X) :] = 0
+    load(scaling, X, y, negative, block[place : place + len(X)], clip, grid, total)
+    transform_tiles(block, 0, len(block), tile)
 
 
 def tiles(scaling: Scaling, count: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -70,8 +96,8 @@ def _in_one_sweep(scaling: Scaling, clip: float, grid: float) -> bool:
     return scaling.plain and clip * grid <= _plain_kernels.LARGEST_WEIGHT
 
 
-def _inside(X: np.ndarray, width: int) -> np.ndarray:
+def inside(X: np.ndarray, width: int) -> np.ndarray:
     """All bits of a number but its sign, as an integer of its size, for each column; then 0 up to `width`."""
-    inside = np.zeros(width, np.int32 if X.itemsize == 4 else np.int64)
-    inside[: X.shape[1]] = 2 ** (8 * X.itemsize - 1) - 1
-    return inside
+    bits = np.zeros(width, np.int32 if X.itemsize == 4 else np.int64)
+    bits[: X.shape[1]] = 2 ** (8 * X.itemsize - 1) - 1
+    return bits
