@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fastdp_dask import _validate
@@ -90,6 +91,7 @@ def text(value: Decimal) -> str:
     return f"{short:f}" if -5 <= short.adjusted() <= 15 else f"{short:e}".lower().replace("e+", "e")
 
 
+@lru_cache(maxsize=1024)  # every charge reads all earlier ones, and most of them are of the same few amounts
 def parse(epsilon: str, delta: str) -> ExactAmount:
     """What `texts` wrote; ValueError for anything else."""
     try:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fastdp_dask.errors import ArgumentError
@@ -88,6 +89,7 @@ def events_text(events: Iterable[Event]) -> str:
     return "[" + ",".join(event.to_json() for event in events) + "]"
 
 
+@lru_cache(maxsize=1024)  # as for amounts; events cannot be changed, so that they may be shared
 def parse_events(text: str) -> tuple[Event, ...]:
     """The events that `events_text` wrote; ValueError for anything else."""
     records = json.loads(text)
