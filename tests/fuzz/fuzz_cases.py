@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,11 @@ def examples(count: int) -> settings:
     """`count` examples in continuous integration, a fortieth of them elsewhere."""
     checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
     return settings(max_examples=count if _CI else max(5, count // 40), suppress_health_check=checks)
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory if there is such a place: what a power cut leaves is no matter here, and a sync costs time."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
 ODD: tuple[Any, ...] = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_cases import CANARY, CANARY_TEXT, examples, listening, odd
+from fuzz_cases import CANARY, CANARY_TEXT, examples, listening, odd, scratch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,7 +59,7 @@ def odd_json() -> st.SearchStrategy[Any]:
     st.sampled_from(["4", "4", "1", "3", "0", "1048576"]),
 )
 def test_any_table(table: bytes, features: Any, declared: Any, wanted: str, chunk_rows: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         source, bounds, dest = (Path(folder) / name for name in ("t.csv", "bounds.json", "store"))
         source.write_bytes(table)
         bounds.write_text(json.dumps({"target": declared, "features": features}))

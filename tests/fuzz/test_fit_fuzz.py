@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from fuzz_cases import CANARY, CANARY_TEXT, examples, listening, odd
+from fuzz_cases import CANARY, CANARY_TEXT, examples, listening, odd, scratch
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import numbers
@@ -77,7 +76,7 @@ def tables(draw: st.DrawFn) -> tuple[Any, Any]:
 @examples(800)
 @given(requests(), tables())
 def test_any_fit(options: dict[str, Any], table: tuple[Any, Any]) -> None:
-    with tempfile.TemporaryDirectory() as folder, dask.config.set(scheduler="synchronous"):
+    with scratch() as folder, dask.config.set(scheduler="synchronous"):
         run, ledger = Path(folder) / "run", Ledger.create(Path(folder) / "budget", epsilon=1e4, delta=0.9)
         with listening() as told:
             model = LinearRegression(**options, ledger=ledger, run_dir=run).fit(*table)

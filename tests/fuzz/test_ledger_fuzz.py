@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from fuzz_cases import examples, listening, odd
+from fuzz_cases import examples, listening, odd, scratch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ DELTAS = st.sampled_from([0, 1e-9, 1e-300, 0.1, 0.3]) | odd()
     st.sampled_from([1.0, 0.3, 10]),
 )
 def test_any_charges(charges: list[tuple[Any, Any, str | None]], budget: float) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         ledger = Ledger.create(Path(folder) / "budget", epsilon=budget, delta=0.5)
         spent, paid, runs, half = [Decimal(0), Decimal(0)], 0, {}, Decimal("0.5")
         for epsilon, delta, run_id in charges:
@@ -50,7 +49,7 @@ def test_any_charges(charges: list[tuple[Any, Any, str | None]], budget: float) 
 @given(st.data())
 def test_any_damage(data: st.DataObject) -> None:
     """A byte changed, a tail cut or appended: the same budget is read, or none at all."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         path = Path(folder) / "budget"
         ledger = Ledger.create(path, epsilon=1.0, delta=0.5)
         ledger.charge(0.25, 1e-6, mechanism="fuzz")
