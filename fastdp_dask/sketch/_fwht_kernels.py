@@ -185,6 +185,11 @@ def _high_sweeps(a: Any, b: Any, low: Any, d: Any) -> None:
                 for i in range(eighth):
                     _radix8_into(a, p + i * inner, step, scratch, i * width, eighth * width, width)
                 for k in range(_8):
+                    if eighth >= _8:  # the last three stages on the way back
+                        _stages_down_to(scratch, k * eighth * width, eighth, width, _8)
+                        for i in range(k * eighth, (k + _1) * eighth, _8):
+                            _radix8_into(scratch, i * width, width, a, p + i * inner, inner, width)
+                        continue
                     _all_stages(scratch, k * eighth * width, eighth, width)
                     for i in range(k * eighth, (k + _1) * eighth):  # still in the first-level cache
                         _copy(scratch, i * width, a, p + i * inner, width)
@@ -201,22 +206,3 @@ def _fwht_rows(block: Any) -> None:
     for k in range(b // low):
         _all_stages(a, k * low * d, low, d)
     _high_sweeps(a, b, low, d)
-
-
-@kernel
-def _fwht_rows_into(block: Any, target: Any) -> None:
-    """Write H_b @ block into `target`; both C-contiguous (b, d), not overlapping; `block` is only read."""
-    b, d = np.uintp(block.shape[0]), np.uintp(block.shape[1])
-    a, out = block.reshape(-1), target.reshape(-1)
-    low = _low_rows(b, d, np.uintp(a.itemsize))
-    parts = _8 if low >= _8 else _1
-    run = (low // parts) * d
-    for k in range(b // low):
-        start = k * low * d
-        if parts == _8:
-            _radix8_into(a, start, run, out, start, run, run)
-        else:
-            _copy(a, start, out, start, run)
-        for i in range(parts):
-            _all_stages(out, start + i * run, low // parts, d)
-    _high_sweeps(out, b, low, d)

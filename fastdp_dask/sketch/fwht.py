@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastdp_dask.errors import ArgumentError, DataShapeError, DataTypeError
-from fastdp_dask.sketch._fwht_kernels import _fwht_rows, _fwht_rows_into
+from fastdp_dask.sketch._fwht_kernels import _fwht_rows
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -98,16 +98,13 @@ def fwht(a: _Array, *, axis: int = 0, orthonormal: bool = False, inplace: bool =
 def _transformed(rows: _Array, overwrite: bool) -> _Array:
     """H_b @ rows: in `rows` itself if `overwrite` and its layout allow it, else in a new array."""
     # A read-only, strided or misaligned array is copied first: numba would compile a variant for each kind.
-    direct = rows.flags.c_contiguous and rows.flags.aligned and rows.flags.writeable
-    if direct and overwrite:
+    if overwrite and rows.flags.c_contiguous and rows.flags.aligned and rows.flags.writeable:
         _fwht_rows(rows)
         return rows
+    # A copy streams past the caches, where the first sweep of the kernel would wait for each fresh page.
     result = _empty_on_line(rows.shape, rows.dtype)
-    if direct:
-        _fwht_rows_into(rows, result)
-    else:
-        np.copyto(result, rows)
-        _fwht_rows(result)
+    np.copyto(result, rows)
+    _fwht_rows(result)
     return result
 
 
