@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastdp_dask.blocked import capacity
+from fastdp_dask.errors import ArgumentError
 
 _CHUNK_ROWS = 65536  # of a store, unless told
+_MOST_CHUNKS = 2**24  # each is an entry here, and a task in every pass
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,20 @@ def layout(
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> Layout:
-    """The layout of n rows; what is left out is that of the active client, or of this machine's threads."""
+    """The layout of n rows; what is left out is that of the active client, or of this machine's threads.
+
+    Raises
+    ------
+    ArgumentError
+        If there are more chunks than anybody can schedule.
+    """
     if not isinstance(chunks, tuple):
         rows = min(n_samples, chunks or _CHUNK_ROWS)
+        if n_samples > rows * _MOST_CHUNKS:
+            raise ArgumentError(
+                f"chunks must be long enough for at most {_MOST_CHUNKS:,} of them to hold n_samples rows, got "
+                f"{n_samples:,} rows in chunks of {rows:,}. Give longer chunks."
+            )
         full, rest = divmod(n_samples, rows)
         chunks = (rows,) * full + ((rest,) if rest else ())
     found = capacity.found()

@@ -13,6 +13,7 @@ from fastdp_dask.blocked import capacity
 from fastdp_dask.costs import layout
 from fastdp_dask.costs.machine import DEFAULT
 from fastdp_dask.costs.passes import Outline, cost
+from fastdp_dask.errors import ArgumentError
 
 
 def test_threads_of_this_process() -> None:
@@ -56,3 +57,9 @@ def test_what_moves_between_processes_costs_time() -> None:
 def test_many_small_chunks_wait_for_the_scheduler() -> None:
     lies = layout.layout(1 << 16, 2, chunks=16, workers=64, threads=512)
     assert cost(Outline(2, 1, 0, 0), lies, DEFAULT).seconds > 4096 * DEFAULT.schedule
+
+
+def test_more_chunks_than_can_be_scheduled_are_refused_at_once() -> None:
+    with pytest.raises(ArgumentError, match=r"1,000,000,000,000,000 rows in chunks of 65,536\. Give longer chunks"):
+        layout.layout(10**15, 8)
+    assert layout.layout(10**15, 8, chunks=10**12).n_samples == 10**15
