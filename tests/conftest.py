@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 from hypothesis import settings
@@ -15,6 +16,8 @@ settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, database=None, print_blob=True)
 # Constants measured on this machine would change what solver="auto" picks.
 os.environ["FASTDP_CACHE_DIR"] = os.devnull
+# What idle schedulers and workers spend their time with: looking at their own stacks, and at the clock.
+dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"})
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 
