@@ -69,8 +69,10 @@ def pass_runs(store: Any, k2: int) -> Runs:
     def sketch_pass() -> None:
         sums[:] = [rows.sketch([sketch], 1.0)[0]]
 
+    stored = da.from_zarr(str(store.path), component="X")  # read through Zarr's own thread, as others would
     return {
         "sum": lambda: store.X.sum(axis=0).compute(),
+        "from_zarr sum": lambda: stored.sum(axis=0).compute(),
         "sketch": sketch_pass,
         "deviation": lambda: rows.deviation([sketch], sums[0]),
         "gradient": lambda: rows.gradient(theta, 1.0),

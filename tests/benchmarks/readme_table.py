@@ -15,6 +15,7 @@ RESULTS = HERE / "results" / "speed.json"
 README = HERE.parent.parent / "README.md"
 FIRST, LAST = "<!-- speed: written by tests/benchmarks/readme_table.py -->\n", "<!-- end of speed -->\n"
 NAMES = {
+    "from_zarr sum": "the same sum of `dask.array.from_zarr`",
     "sketch": "pass: sketch and first gradient", "gradient": "pass: gradient", "gram": "pass: XᵀX and first gradient",
     "deviation": "pass: deviation of the sketch", "fit": "FastIHM, T = 3, from disk",
     "fit, persist": "FastIHM, T = 3, data held in memory", "gram solve": "not private: XᵀX and a solve",
@@ -29,7 +30,7 @@ def section(document: dict[str, Any]) -> str:
     lines = [
         f"{facts['n']:,} × {facts['d']} float32 on disk (LZ4, {facts['chunk_rows']:,} rows to a chunk, page cache), "
         f"k2 = {facts['k2']:,}, two threads; multiples of",
-        f"`X.sum(axis=0).compute()` on the same store, medians of {document['repeats']}. The machine's load was "
+        f"`store.X.sum(axis=0).compute()` on the same store, medians of {document['repeats']}. The machine's load was "
         f"{machine['load']:.0f} on {machine['cores']} cores: processor work is the steadier",
         "column.",
         "",

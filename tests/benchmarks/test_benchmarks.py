@@ -29,7 +29,7 @@ def test_quick_mode_measures_every_part(tmp_path: Path, capsys: pytest.CaptureFi
     results = json.loads(out.read_text())["results"]
     assert tuple(results) == run.PARTS
     passes, fits = results["disk"]
-    assert set(passes["seconds"]) == {"sum", "sketch", "deviation", "gradient", "gram"}
+    assert set(passes["seconds"]) == {"sum", "from_zarr sum", "sketch", "deviation", "gradient", "gram"}
     assert {"sum", "fit", "fit, persist", "gram solve", "lstsq"} <= set(fits["seconds"])
     assert passes["ratios"]["sum"] == passes["work_ratios"]["sum"] == 1.0
     assert set(results["growth"][0]["exponents"]) == {*passes["seconds"], "fit"}
