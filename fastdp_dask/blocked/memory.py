@@ -119,11 +119,7 @@ def worker_limits() -> tuple[int, int] | None:
 
 def workers_of(client: Any) -> dict[str, dict[str, Any]]:
     """What the scheduler tells of each worker, by address."""
-    try:
-        info = client.scheduler_info(n_workers=-1)
-    except TypeError:  # releases before 2025.4 always tell all
-        info = client.scheduler_info()
-    return dict(info["workers"])
+    return dict(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _workers(client: Any) -> list[dict[str, Any]]:
