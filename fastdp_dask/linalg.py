@@ -42,6 +42,9 @@ def gram_of(sums: np.ndarray, scale: float) -> np.ndarray:
         return part.T @ part
 
     total = np.zeros((sums.shape[1], sums.shape[1]))
+    if sums.shape[0] <= _SLAB_ROWS:  # a thread would take longer to start
+        with one_blas_thread():
+            return np.asarray(total + slab(0))
     with one_blas_thread(), ThreadPoolExecutor() as pool:
         for product in pool.map(slab, range(0, sums.shape[0], _SLAB_ROWS)):
             total += product
@@ -61,7 +64,7 @@ def solve_psd(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 def bounded(vector: np.ndarray) -> np.ndarray:
     """The vector with entries beyond ±1e100 cut there and nan replaced by 0, so that later arithmetic is finite."""
-    return np.clip(np.nan_to_num(vector, nan=0.0), -_LARGEST, _LARGEST)
+    return np.clip(np.where(np.isnan(vector), 0.0, vector), -_LARGEST, _LARGEST)
 
 
 def square_root(gram: np.ndarray) -> np.ndarray:

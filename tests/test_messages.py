@@ -55,15 +55,15 @@ def gap(part: ast.expr) -> str:
 
 def messages(source: str) -> Iterator[tuple[int, str, str]]:
     """Line, kind and text of every error that is made with a text of its own."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     constants = {
         target.id: node.value.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KINDS and node.args:
             found = text(node.args[0], constants)
             if found is not None:

@@ -181,17 +181,19 @@ def _bracket(
 
 
 def _smallest_between(excess: Callable[[float], float], bad: float, good: float) -> float:
-    """The least scale in (bad, good] without excess, within _TOLERANCE above it, and itself tried.
+    """A scale in (bad, good] without excess, itself tried, 0.4 to 1 times _TOLERANCE above the least such scale.
 
-    A straight line through two trials is nearly the curve: three to eight trials, where halving takes thirty.
+    The distance is for whoever sums up the same cost in another order and rounds up again.  A straight line through
+    two trials is nearly the curve: three to eight trials, where halving takes thirty.
     """
     width = math.log(good) - math.log(bad)
 
     def scale_at(share: float) -> float:
         return good if share >= 1.0 else bad * math.exp(share * width)
 
-    near = 0.25 * _TOLERANCE / width
-    share = float(brentq(lambda part: excess(scale_at(part)), 0.0, 1.0, xtol=near, rtol=2.0**-50, maxiter=500))
-    while excess(scale_at(share)) > 0.0:  # the root may lie on either side
-        share, near = share + 2.0 * near, 2.0 * near
+    near = 0.1 * _TOLERANCE / width
+    root = float(brentq(lambda part: excess(scale_at(part)), 0.0, 1.0, xtol=near, rtol=2.0**-50, maxiter=500))
+    share = root + 5.0 * near
+    while excess(scale_at(share)) > 0.0:  # where the curve is as rough as its rounding
+        share, near = share + near, 2.0 * near
     return scale_at(share)

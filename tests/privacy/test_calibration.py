@@ -104,6 +104,22 @@ def test_joint_search_over_a_shared_scale_with_a_fixed_part() -> None:
         smallest_noise(joint, 0.01, 1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("rows", [1, 600, 10**6])
+def test_a_few_trials_find_the_least_scale(rows: int, epsilon: float) -> None:
+    """To a part in 1e9, as documented, and not so near that another order of the same sum may exceed the target."""
+    tried: list[float] = []
+
+    def curve(scale: float) -> object:
+        tried.append(scale)
+        return compose([MixingEvent(rows, 1.0 + scale)])
+
+    scale = smallest_noise(curve, epsilon, 1e-9)
+    assert scale in tried
+    assert len(tried) <= 24
+    assert rdp_to_epsilon(curve(scale * (1 - 2e-10)), 1e-9) <= epsilon < rdp_to_epsilon(curve(scale * (1 - 1.1e-9)), 1e-9)
+
+
 def test_limits_of_the_scale_are_respected() -> None:
     def curve(scale: float) -> object:
         return lambda alpha: gaussian_rdp(alpha, scale)
