@@ -117,7 +117,8 @@ def test_a_few_trials_find_the_least_scale(rows: int, epsilon: float) -> None:
     scale = smallest_noise(curve, epsilon, 1e-9)
     assert scale in tried
     assert len(tried) <= 24
-    assert rdp_to_epsilon(curve(scale * (1 - 2e-10)), 1e-9) <= epsilon < rdp_to_epsilon(curve(scale * (1 - 1.1e-9)), 1e-9)
+    assert rdp_to_epsilon(curve(scale * (1 - 2e-10)), 1e-9) <= epsilon
+    assert rdp_to_epsilon(curve(scale * (1 - 1.1e-9)), 1e-9) > epsilon
 
 
 def test_limits_of_the_scale_are_respected() -> None:
