@@ -18,8 +18,9 @@ from fastdp_dask.solvers.adassp import AdaSSPPlan
 from fastdp_dask.solvers.base import Plan
 from fastdp_dask.solvers.pooled_plan import PooledPlan
 from fastdp_dask.uncertainty import coordinates
+from fastdp_dask.uncertainty.likelihood import sketch_error
 from fastdp_dask.uncertainty.residual import RESIDUAL, why_not
-from fastdp_dask.uncertainty.scores import Error, additive_spectrum, solution_error, wishart_spectrum
+from fastdp_dask.uncertainty.scores import Error, moment_error
 
 POPULATION, RECORDS = "population", "records"
 
@@ -40,8 +41,8 @@ class Intervals:
     coef : tuple of float
         The model's own coefficients, read in the same way.
     estimate : tuple of float
-        The solution without shrinkage (`fastdp_dask.uncertainty.scores`): standard errors are its own, and intervals
-        have their centre in it.
+        The solution without shrinkage (`fastdp_dask.uncertainty.likelihood`; of AdaSSP, `.scores`): standard errors are
+        its own, and intervals have their centre in it.
     privacy_variance, sampling_variance : tuple of float
         Of the estimate; the second is 0 for the target "records".
     grouped : tuple of bool
@@ -129,11 +130,11 @@ def intervals(
 def _of_pooled(plan: Plan, stored: Callable[[str], np.ndarray], iterates: np.ndarray, basis: np.ndarray) -> Error:
     assert isinstance(plan, PooledPlan)
     added = float(np.max(stored("added_variance")))
-    spectrum = wishart_spectrum(
-        basis.T @ stored("hessian_0") @ basis, plan.degrees, added, 1.0 / plan.k2 if plan.k2 else 0.0
-    )
     gradients = np.array([stored(f"gradient_{t}") for t in range(plan.n_iter)])
-    return solution_error(spectrum, iterates @ basis, gradients @ basis, plan.noise_multiplier * plan.clip)
+    return sketch_error(
+        basis.T @ stored("hessian_0") @ basis, plan.degrees, added, 1.0 / plan.k2 if plan.k2 else 0.0,
+        iterates @ basis, gradients @ basis, plan.noise_multiplier * plan.clip,
+    )  # fmt: skip
 
 
 def _of_adassp(plan: Plan, stored: Callable[[str], np.ndarray], iterates: np.ndarray, basis: np.ndarray) -> Error:
@@ -141,8 +142,10 @@ def _of_adassp(plan: Plan, stored: Callable[[str], np.ndarray], iterates: np.nda
     assert isinstance(plan, AdaSSPPlan)
     ridge = max(0.0, plan.ridge - float(stored("lambda_tilde")))
     off_diagonal = max(plan.off_diagonal_noise, plan.gram_noise / math.sqrt(2))
-    spectrum = additive_spectrum(basis.T @ stored("gram") @ basis, off_diagonal, ridge)
-    return solution_error(spectrum, iterates @ basis, stored("moment")[None, :] @ basis, plan.moment_noise)
+    return moment_error(
+        basis.T @ stored("gram") @ basis, basis.T @ stored("moment"), iterates[-1] @ basis, off_diagonal, ridge,
+        plan.moment_noise,
+    )  # fmt: skip
 
 
 def _numbers(values: np.ndarray) -> tuple[float, ...]:

@@ -24,7 +24,8 @@ from fastdp_dask.rows.groups import complete_of
 from fastdp_dask.rows.scaling import declare
 from fastdp_dask.uncertainty import coordinates, residual
 from fastdp_dask.uncertainty.intervals import Intervals
-from fastdp_dask.uncertainty.scores import additive_spectrum, solution_error, wishart_spectrum
+from fastdp_dask.uncertainty.likelihood import sketch_error
+from fastdp_dask.uncertainty.scores import moment_error
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
@@ -70,7 +71,7 @@ def test_the_error_of_the_solution_has_the_stated_variance() -> None:
         E = np.triu(generator.standard_normal((p, p)), 1) * s
         noisy = gram + E + E.T + np.diag(math.sqrt(2) * s * generator.standard_normal(p))
         moment = gram @ theta + sigma * generator.standard_normal(p)
-        found = solution_error(additive_spectrum(noisy, s, 0.0), np.zeros((2, p)), moment[None, :], sigma)
+        found = moment_error(noisy, moment, np.zeros(p), s, 0.0, sigma)
         ratios.append((found.estimate - theta) ** 2 / np.diag(found.privacy))
     assert 0.7 < float(np.mean(ratios)) < 1.3
 
@@ -78,17 +79,19 @@ def test_the_error_of_the_solution_has_the_stated_variance() -> None:
 def test_without_noise_the_estimate_is_least_squares() -> None:
     """One gradient at θ = 0 and the exact Hessian: to rounding of the 1e-9 of noise that is left."""
     gram, theta = np.array([[5.0, 1.0], [1.0, 3.0]]), np.array([0.3, -0.2])
-    spectrum = wishart_spectrum(gram + 2.0 * np.eye(2), 10**12, 2.0, 0.0)
-    found = solution_error(spectrum, np.zeros((2, 2)), (gram @ theta)[None, :], 1e-9)
+    hessian = gram + 2.0 * np.eye(2)
+    found = sketch_error(hessian, 10**12, 2.0, 0.0, np.zeros((2, 2)), (gram @ theta)[None, :], 1e-9)
     np.testing.assert_allclose(found.estimate, theta, atol=1e-5)  # Stein's estimate moves eigenvalues by 1/K
     np.testing.assert_allclose(found.sampling, np.linalg.inv(gram), rtol=1e-5)
     assert np.all(np.sqrt(np.diag(found.privacy)) < 1e-4)
 
 
 def test_a_direction_that_nothing_tells_gets_a_wide_interval() -> None:
-    spectrum = wishart_spectrum(np.diag([1000.0, 100.0]), 400, 100.0, 0.0)  # λ = 900 and 0
-    found = solution_error(spectrum, np.zeros((2, 2)), np.array([[90.0, 5.0]]), 10.0)
-    assert found.privacy[1, 1] > 1e6 * found.privacy[0, 0]
+    hessian = np.diag([1000.0, 100.0])  # λ = 900 and 0
+    found = sketch_error(hessian, 400, 100.0, 0.0, np.zeros((2, 2)), np.array([[90.0, 5.0]]), 10.0)
+    told, untold = np.sqrt(np.diag(found.privacy))
+    assert told < 0.1 < 10 < untold  # in units where rows and targets are at most 1
+    assert abs(found.estimate[0] - 0.1) < 3 * told
     assert np.isfinite(found.privacy).all()
 
 
@@ -96,8 +99,9 @@ def test_a_direction_that_nothing_tells_gets_a_wide_interval() -> None:
 def test_no_release_makes_it_fail(extreme: float) -> None:
     """Whatever was released, there is an answer and no warning (warnings are errors here)."""
     matrix = np.full((3, 3), extreme)
-    for spectrum in (wishart_spectrum(matrix, 10, 1.0, 0.1), additive_spectrum(-matrix, 1.0, 0.0)):
-        solution_error(spectrum, np.zeros((3, 3)), np.full((2, 3), extreme), 1.0)
+    found = sketch_error(matrix, 10, 1.0, 0.1, np.zeros((3, 3)), np.full((2, 3), extreme), 1.0)
+    assert np.isfinite(found.privacy).all()
+    moment_error(-matrix, np.full(3, extreme), np.zeros(3), 1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("solver", ["ihm", "fastihm", "adassp"])
@@ -282,7 +286,7 @@ def test_a_restarted_fit_draws_the_residuals_once(tmp_path: Path, monkeypatch: p
 
 
 def test_the_committed_study_covers_as_often_as_it_says() -> None:
-    """500 runs: two in a hundred beside 95 %, but for sketches whose noise hides the data: those may cover more."""
+    """500 runs: two in a hundred beside 95 %; where the noise of a sketch hides the data, below ε = 3, more."""
     with (Path(__file__).parents[2] / "examples" / "results" / "interval_coverage.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     assert {line["set"] for line in lines} == {"sphere", "correlated", "categories"}
@@ -291,4 +295,5 @@ def test_the_committed_study_covers_as_often_as_it_says() -> None:
         assert int(line["runs"]) == 500
         coverage = float(line["coverage"])
         assert coverage >= 0.93
-        assert coverage <= 0.97 or (line["solver"] == "fastihm" and float(line["width"]) > 2.0)
+        hidden = line["solver"] == "fastihm" and float(line["epsilon"]) < 3.0 and float(line["width"]) > 2.0
+        assert coverage <= 0.97 or hidden
