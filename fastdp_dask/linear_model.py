@@ -185,7 +185,7 @@ class LinearRegression(FittedLinear, RegressorMixin, BaseEstimator):
         (`fastdp_dask.blocked.progress`).
 
         With a ledger, a budget that is too small is refused before anything is read, and (epsilon, delta) is charged
-        after the first pass, once all data could be read, and before anything is drawn.  With a run folder, a fit that
+        once all data could be read, in a pass or two, and before anything is drawn.  With a run folder, a fit that
         was interrupted continues: it pays once and draws each release once.  A finished one hands out its model without
         a pass or a charge.
 

@@ -81,6 +81,7 @@ class ReleaseLog:
         """
         if name not in self._values:
             if self._pay is not None:
+                self._check_ours(name)  # nobody pays for a folder that is lost already
                 self._pay()
                 self._pay = None
             value = np.array(draw(noise.stream(name), *args), dtype=np.float64)
@@ -129,11 +130,7 @@ class ReleaseLog:
         checksum = _checksum(body)
         if self._failed:  # what the failed write left is unknown, and a second draw must not stand beside it
             raise StoreError(f"{path} could not be written before. Run again: the fit continues from what is on disk.")
-        if not self._allowed():
-            raise StoreError(
-                f"{path} was taken over by another run while this one stood still: release {name!r} was not used. "
-                "Run again to get that run's model."
-            )
+        self._check_ours(name)
         self._failed = True
         try:
             append_line(path, json.dumps({**body, "sha256": checksum}).encode() + b"\n")
@@ -144,6 +141,13 @@ class ReleaseLog:
             ) from None
         self._failed = False
         self._last = checksum
+
+    def _check_ours(self, name: str) -> None:
+        if not self._allowed():
+            raise StoreError(
+                f"{self._path} was taken over by another run while this one stood still: release {name!r} was not "
+                "used. Run again to get that run's model."
+            )
 
     def _replay(self, path: Path, finished: bool) -> None:
         try:

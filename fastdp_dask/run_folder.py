@@ -115,8 +115,8 @@ class RunFolder:
         return stored
 
     def abandon(self) -> None:
-        """Forget a plan under which nothing was paid or released."""
-        if not self._released():
+        """Forget a plan under which nothing was paid or released, unless the folder has passed to another run."""
+        if not self._released() and (self._lock is None or self._lock.held):
             (self.path / "plan.json").unlink(missing_ok=True)
             (self.path / "releases.jsonl").unlink(missing_ok=True)
 

@@ -1,12 +1,12 @@
 """The order in which a fit writes down, pays and releases, so that it can be killed between any two steps.
 
-1. lock the run folder; 2. `plan.json` with a run id; 3. see that the ledger can pay; 4. the first pass over the data;
-5. charge the ledger under the run id; 6. draw, append to `releases.jsonl`, fsync, use; then for each further release
-its pass and step 6; at last `model.json`.
+1. lock the run folder; 2. `plan.json` with a run id; 3. see that the ledger can pay; 4. what the first release takes:
+one pass over the data, or two; 5. charge the ledger under the run id; 6. draw, append to `releases.jsonl`, fsync, use;
+then for each further release its pass and step 6; at last `model.json`.
 
 All of the data is read before anything is paid, so a damaged chunk, or a cluster that is lost in the first pass, costs
-nothing.  A restart finds the run id, so step 5 pays once; it replays the releases, so each is drawn once as far
-as anyone can see; with `model.json` there it does nothing at all.
+nothing.  A restart finds the run id, so step 5 pays once; it replays the releases, so each is drawn once as far as
+anyone can see; with `model.json` there it does nothing at all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import contextlib
 import functools
 import os
 import platform
+import traceback
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from importlib import metadata
 from typing import Any
 
 from fastdp_dask.durable import local_path
-from fastdp_dask.errors import BudgetError, StoreError
+from fastdp_dask.errors import BudgetError, LedgerError, StoreError
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy import Event
 from fastdp_dask.releases import ReleaseLog
@@ -121,6 +122,24 @@ def begun(
     LedgerError, StoreError
         If a file is damaged, cannot be written or is in use.
     """
+    try:
+        with _begun(run_dir, ledger, plan, facts, public_seed=public_seed, noise=noise) as run:
+            yield run
+    except (BudgetError, LedgerError) as error:
+        traceback.clear_frames(error.__traceback__)  # those of a pass hold sums without noise
+        raise
+
+
+@contextlib.contextmanager
+def _begun(
+    run_dir: str | os.PathLike[str] | None,
+    ledger: Ledger | None,
+    plan: Plan,
+    facts: dict[str, Any],
+    *,
+    public_seed: int | None,
+    noise: NoiseSource,
+) -> Iterator[Run]:
     run_id = uuid.uuid4().hex
     seed = fresh_seed() if public_seed is None else int(public_seed)
     if run_dir is None:
@@ -144,7 +163,8 @@ def begun(
                 ledger.require(plan.epsilon, plan.delta)
             yield Run(run_id, seed, releases, model, folder, stored is not document)
         except BudgetError:
-            folder.abandon()
+            if ledger is None or not ledger.has_paid(run_id):
+                folder.abandon()
             raise
 
 

@@ -8,6 +8,7 @@ for in a second is given back, so that a worker that Dask has paused for its mem
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -83,8 +84,21 @@ def _wake() -> None:
     global _borrowed, _watch
     _borrowed = time.monotonic()
     if _watch is None:
-        _watch = threading.Thread(target=_give_back, name="fastdp-scratch", daemon=True)
-        _watch.start()
+        watch = threading.Thread(target=_give_back, name="fastdp-scratch", daemon=True)
+        watch.start()
+        _watch = watch
+
+
+def _after_fork() -> None:
+    """Start anew in a child: it has none of the threads, and one of them may have held the lock."""
+    global _lock, _watch
+    _lock, _watch = threading.Lock(), None
+    _kept.clear()
+    _dropped.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _give_back() -> None:

@@ -39,4 +39,12 @@ def read(array: zarr.Array, index: Any) -> Any:
     else:
         return array[index]  # a thread runs one loop at a time: in a notebook the caller's own may be there
     with contextlib.closing(_Here()) as loop:
-        return loop.run_until_complete(array.async_array.getitem(index))
+        try:
+            return loop.run_until_complete(array.async_array.getitem(index))
+        finally:  # of many chunks, the first that fails leaves others waiting
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())

@@ -156,8 +156,10 @@ class Ledger:
         return len(state.charges)
 
     def require(self, epsilon: float, delta: float) -> None:
-        """Raise BudgetError now if (epsilon, delta) does not fit; charges nothing."""
-        self._refuse_beyond(self.state(), exact(epsilon, delta))
+        """Charge nothing, but raise BudgetError if (epsilon, delta) would not fit now, LedgerError if nothing would."""
+        with self._store.transaction() as transaction:  # a ledger that cannot be written is found out as well
+            self._own(transaction.state)
+            self._refuse_beyond(transaction.state, exact(epsilon, delta))
 
     def charge(
         self,
@@ -196,6 +198,7 @@ class Ledger:
         run_id = uuid.uuid4().hex if run_id is None else check_name("run_id", run_id)
         wanted = Charge(0, amount, check_name("mechanism", mechanism), listed, run_id, "")
         with self._store.transaction() as transaction:
+            self._own(transaction.state)
             earlier = transaction.state.of_run(run_id)
             if earlier is None:
                 self._refuse_beyond(transaction.state, amount)
@@ -206,6 +209,14 @@ class Ledger:
                 f"paid for another (number {earlier.number}). Use a new run_id for a new release."
             )
         return earlier
+
+    def _own(self, state: State) -> None:
+        """Refuse a file that is no longer the ledger that was opened: a fit opens it long before it pays."""
+        if state.ledger_id != self._ledger_id:
+            raise LedgerError(
+                f"ledger {self.path} must stay the same file, got another ledger in its place: nothing was charged. "
+                "Put the former one back and run again."
+            )
 
     def _refuse_beyond(self, state: State, amount: ExactAmount) -> None:
         if state.remaining.covers(amount):

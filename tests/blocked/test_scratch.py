@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import dask
 import dask.array as da
 import numpy as np
+import pytest
 
 from fastdp_dask.blocked import scratch
 from fastdp_dask.blocked.passes import BlockedRows
@@ -102,3 +106,19 @@ def test_small_results_are_plain_arrays() -> None:
     small = scratch.result((4, 3), np.int64)
     assert small.base is None
     assert small.shape == (4, 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a child that shares this memory is made by fork")
+def test_a_forked_child_starts_anew() -> None:
+    """It has no watch, and the lock may have been held."""
+    scratch.forget()
+    scratch.borrow("block", (4, 3), np.int32)
+    with scratch._lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which is the point
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            scratch.borrow("block", (4, 3), np.int32)
+            os._exit(0 if scratch._watch is not None and scratch._watch.is_alive() else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,3 +68,21 @@ def test_what_fails_there_fails_here(array: zarr.Array, tmp_path: Path) -> None:
         here.read(array, slice(4, 8))
     chunk.unlink()
     assert np.isnan(here.read(array, slice(4, 8))).all()
+
+
+def test_of_many_damaged_chunks_one_is_told(tmp_path: Path) -> None:
+    """Those that wait when the first one fails are called off: nothing of them is said when the loop goes."""
+    array = zarr.create_array(str(tmp_path / "wide"), shape=(4, 40), chunks=(4, 1), dtype="f4", fill_value=0)
+    array[:] = np.arange(160, dtype="f4").reshape(4, 40)
+    for chunk in (tmp_path / "wide" / "c" / "0").iterdir():
+        chunk.write_bytes(chunk.read_bytes()[:5])
+    script = (
+        "import sys, zarr\nfrom fastdp_dask.data import here\n"
+        "try:\n    here.read(zarr.open_array(sys.argv[1]), slice(None))\n"
+        "except Exception as error:\n    print(type(error).__name__)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "wide")], capture_output=True, text=True, check=True, timeout=100
+    )
+    assert ran.stdout.strip()
+    assert ran.stderr == ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
+import sqlite3
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 from fastdp_dask import run_protocol
 from fastdp_dask.blocked.passes import BlockedRows
-from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError
+from fastdp_dask.errors import ArgumentError, BudgetError, LedgerError, StoreError
 from fastdp_dask.ledger import Ledger
 from fastdp_dask.privacy.exact import certified_epsilon
 from fastdp_dask.releases import ReleaseLog
@@ -87,6 +90,62 @@ def test_a_refusal_comes_before_anything_is_read_or_counted(tmp_path: Path, ledg
                 fit(model(epsilon=3.5, ledger=ledger, run_dir=run_dir), *data)
     assert ledger.charges() == []
     assert not (tmp_path / "run").exists()
+
+
+def test_a_ledger_that_is_exchanged_during_the_first_pass_is_not_charged(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gram = BlockedRows.gram
+
+    def exchanged(rows: BlockedRows, clip: float) -> Any:
+        ledger.path.rename(tmp_path / "kept.db")
+        Ledger.create(ledger.path, epsilon=3, delta=1e-5)
+        return gram(rows, clip)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockedRows, "gram", exchanged)
+        with pytest.raises(LedgerError, match="another ledger in its place: nothing was charged") as caught:
+            fit(model(ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
+    assert Ledger(ledger.path).charges() == []
+    assert (tmp_path / "run" / "releases.jsonl").read_bytes() == b""
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__) if frame.f_code.co_name == "solve"]
+    assert frames
+    assert all(not frame.f_locals for frame in frames)  # who keeps the error keeps no sums without noise
+    ledger.path.unlink()
+    (tmp_path / "kept.db").rename(ledger.path)
+    fit(model(ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
+    assert len(ledger.charges()) == 1
+
+
+def test_a_ledger_that_cannot_be_written_is_found_before_anything_is_read(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+
+    def read_only(*arguments: Any, **options: Any) -> Any:
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    with pytest.raises(LedgerError):
+        fit(model(ledger=ledger, run_dir=tmp_path / "run", **TIGHT), untouchable((400, 3)), untouchable((400,)))
+    assert not (tmp_path / "run").exists()
+
+
+def test_nobody_pays_for_a_folder_that_is_lost(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gram = BlockedRows.gram
+
+    def lost(rows: BlockedRows, clip: float) -> Any:
+        shutil.rmtree(tmp_path / "run")
+        return gram(rows, clip)
+
+    monkeypatch.setattr(BlockedRows, "gram", lost)
+    with pytest.raises(StoreError, match="taken over"):
+        fit(model(ledger=ledger, run_dir=tmp_path / "run", **TIGHT), X, Y)
+    assert ledger.charges() == []
 
 
 def test_a_refused_folder_can_be_used_for_less(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
