@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastdp_dask.blocked.memory import allocator
 from fastdp_dask.blocked.waiting import scheduler_lost, watched
 from fastdp_dask.commands import encryption, outcome
 from fastdp_dask.errors import ArgumentError, FastDPError
@@ -139,20 +140,24 @@ def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = W
     security = encryption.temporary()
     import dask
     from distributed import Client, LocalCluster
+    from distributed.system import MEMORY_LIMIT
 
+    limit = MEMORY_LIMIT / n_workers if memory_limit == "auto" else dask.utils.parse_bytes(memory_limit)
+    kept = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in allocator(limit).items()}
     try:
-        cluster = LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=memory_limit,
-            host="127.0.0.1",
-            protocol="tls://",
-            security=security,
-            dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its HTTP server, on a free port
-            silence_logs=logging.CRITICAL,
-        )
+        with dask.config.set(kept):
+            cluster = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=memory_limit,
+                host="127.0.0.1",
+                protocol="tls://",
+                security=security,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # its HTTP server, on a free port
+                silence_logs=logging.CRITICAL,
+            )
     except RuntimeError:  # Dask has closed what did start
         cluster = None
     if cluster is None:

@@ -6,6 +6,7 @@ import json
 import shlex
 from typing import Any
 
+from fastdp_dask.blocked.memory import allocator
 from fastdp_dask.jobs import slurm
 from fastdp_dask.jobs.fields import clock
 from fastdp_dask.jobs.model import Job
@@ -18,8 +19,11 @@ _LOGGING = {"distributed.worker": "critical", "distributed.worker.memory": "info
 def dask_config(job: Job) -> str:
     """Dask's configuration of a job's workers, as JSON (which is YAML): no data value in a log, TLS if declared."""
     config: dict[str, Any] = {"logging": _LOGGING}
+    environment = allocator(job.workers.memory / max(1, job.workers.processes))
+    if environment:
+        config["distributed"] = {"nanny": {"pre-spawn-environ": environment}}
     if job.tls is not None:
-        config["distributed"] = {"comm": {"require-encryption": True}}
+        config.setdefault("distributed", {})["comm"] = {"require-encryption": True}
     return json.dumps(config, indent=1) + "\n"
 
 

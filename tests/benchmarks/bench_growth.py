@@ -41,7 +41,7 @@ def exponents(
 
 
 def workers(folder: Path, n: int, d: int, k2: int, chunk_rows: int, repeats: int) -> dict[str, Any]:
-    """A fit on one and on two worker processes of one thread; its sketch is so large that computing dominates."""
+    """A fit on one and on two worker processes of one thread; its rows are so many that work on them dominates."""
     store = make_store(folder / "workers", n, d, chunk_rows)
     seconds: dict[int, list[float]] = {1: [], 2: []}
     options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "dashboard_address": ":0"}

@@ -51,7 +51,7 @@ def measured(
         "disk": lambda: list(bench_passes.on_disk(folder, n, d, k2, chunk_rows, repeats)),
         "memory_fit": lambda: bench_passes.in_memory(*in_memory, repeats),
         "growth": lambda: list(bench_growth.exponents(folder, *small, repeats, {"n": (1, 4)} if quick else factors)),
-        "workers": lambda: bench_growth.workers(folder, n // 4, d, 2 * k2, chunk_rows, repeats),
+        "workers": lambda: bench_growth.workers(folder, n // 2, d, k2 // 4, chunk_rows, repeats),
         "codecs": lambda: bench_codecs.codecs(folder, n // 4, d, chunk_rows, repeats),
     }
     results = {name: part() for name, part in parts.items() if not only or name in only}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -115,9 +116,12 @@ def test_the_same_model_on_workers_of_its_own(store: Path, on_threads: dict[str,
 
 
 @pytest.mark.cluster
-def test_workers_of_its_own_listen_on_loopback_and_to_members_alone() -> None:
+def test_workers_of_its_own_listen_on_loopback_and_to_members_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # left by workers before; it would stand
     before = listening()
-    with local_workers(1) as client:
+    with local_workers(1, "8 GiB") as client:
+        (kept,) = client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()
+        assert kept == str(2**28)  # roomy enough to keep what a pass frees
         address = client.scheduler.address
         assert address.startswith("tls://127.0.0.1:")
         assert all(worker.startswith("tls://127.0.0.1:") for worker in client.nthreads())

@@ -102,7 +102,7 @@ def test_the_run_folder_outlives_the_pod_and_settings_reach_it() -> None:
     ]  # fmt: skip
     config = of_kind(asked, "ConfigMap")["data"]
     assert parse_job(json.loads(config["job.json"]), "x") == asked
-    assert json.loads(config["dask.json"])["distributed"] == {"comm": {"require-encryption": True}}
+    assert json.loads(config["dask.json"])["distributed"]["comm"] == {"require-encryption": True}
     assert scheduler_address(asked) == "tls://fastdp-scheduler:8786"
     claim = of_kind(asked, "PersistentVolumeClaim")
     assert claim["metadata"]["name"] == "fastdp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from fastdp_dask.errors import ArgumentError
 from fastdp_dask.jobs.model import Job
 from fastdp_dask.jobs.render import rendered
 from fastdp_dask.jobs.shell import files_of
-from fastdp_dask.jobs.workers import cluster_options
+from fastdp_dask.jobs.workers import cluster_options, dask_config
 
 
 def directives(text: str, prefix: str = "#SBATCH ") -> list[str]:
@@ -184,3 +185,14 @@ def test_what_is_put_back_into_the_queue(kind: str, exit_code: int, restarts: in
     assert code == exit_code
     called = "scontrol requeue 7" if kind == "slurm" else f"qsub -v FASTDP_RESTARTS={restarts + 1}"
     assert (called in said) == again
+
+
+@pytest.mark.parametrize(
+    ("memory", "processes", "kept"), [("4 GiB", 1, True), ("16 GiB", 4, True), ("6 GiB", 2, False)]
+)
+def test_roomy_workers_keep_the_memory_of_their_passes(memory: str, processes: int, kept: bool) -> None:
+    """Of 4 GiB each or more; smaller ones give every chunk back to the system, as Dask has it."""
+    config = json.loads(dask_config(job(workers={"memory": memory, "cores": processes, "processes": processes})))
+    environment = config.get("distributed", {}).get("nanny", {}).get("pre-spawn-environ", {})
+    assert (environment.get("MALLOC_TRIM_THRESHOLD_") == 2**28) is kept
+    assert set(environment) == ({"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"} if kept else set())
