@@ -122,28 +122,11 @@ def begun(
     LedgerError, StoreError
         If a file is damaged, cannot be written or is in use.
     """
-    try:
-        with _begun(run_dir, ledger, plan, facts, public_seed=public_seed, noise=noise) as run:
-            yield run
-    except (BudgetError, LedgerError) as error:
-        traceback.clear_frames(error.__traceback__)  # those of a pass hold sums without noise
-        raise
-
-
-@contextlib.contextmanager
-def _begun(
-    run_dir: str | os.PathLike[str] | None,
-    ledger: Ledger | None,
-    plan: Plan,
-    facts: dict[str, Any],
-    *,
-    public_seed: int | None,
-    noise: NoiseSource,
-) -> Iterator[Run]:
     run_id = uuid.uuid4().hex
     seed = fresh_seed() if public_seed is None else int(public_seed)
     if run_dir is None:
-        yield Run(run_id, seed, ReleaseLog(pay=functools.partial(_pay, ledger, plan, run_id)))
+        with _frames_cleared():
+            yield Run(run_id, seed, ReleaseLog(pay=functools.partial(_pay, ledger, plan, run_id)))
         return
     folder = RunFolder(run_dir)
     document = {
@@ -151,7 +134,7 @@ def _begun(
         "ledger": None if ledger is None else ledger.ledger_id,
     }  # fmt: skip
     drawn = ("run_id", *_PREDICTED) if public_seed is not None else ("run_id", "public_seed", *_PREDICTED)
-    with folder.locked():
+    with folder.locked(), _frames_cleared():
         stored = folder.begin(document, drawn)
         run_id, seed, model = str(stored["run_id"]), int(stored["public_seed"]), folder.model()
         pay = functools.partial(_pay, ledger, plan, run_id)
@@ -166,6 +149,16 @@ def _begun(
             if ledger is None or not ledger.has_paid(run_id):
                 folder.abandon()
             raise
+
+
+@contextlib.contextmanager
+def _frames_cleared() -> Iterator[None]:
+    """A refusal keeps no local variables: those of a pass are sums without noise, which some tools would print."""
+    try:
+        yield
+    except (BudgetError, LedgerError) as error:
+        traceback.clear_frames(error.__traceback__)
+        raise
 
 
 def begun_plan(run_dir: str | os.PathLike[str] | None) -> dict[str, Any] | None:
