@@ -144,7 +144,7 @@ def _results(report: dict[str, Any]) -> str:
     picture = drawing.coefficients(rows)
     figure = (
         f"<figure>{picture}<figcaption>Dots are estimates, lines 95 % intervals, each in its own standard errors; "
-        "the shrunken coefficients are in the table alone. Grey: the interval holds 0. An "
+        "the coefficients that predict uses are in the table alone. Grey: the interval holds 0. An "
         "arrow stands for an estimate beyond 30 standard errors.</figcaption></figure>"
         if picture
         else ""

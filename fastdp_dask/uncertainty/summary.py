@@ -91,8 +91,8 @@ def notes_of(found: Intervals | None, reason: str) -> tuple[str, ...]:
     if found is None:
         return (f"No intervals: {reason}.",)
     notes = [
-        "coef: what predict uses, shrunken where the noise is large; estimate: the solution without shrinkage, which "
-        "std err and interval belong to, and not to coef.",
+        "coef: what predict uses, the last iterate of noisy steps; estimate: the solution that all releases tell. The "
+        "std err and the interval are the estimate's.",
         "Intervals cover the coefficients of the population, under sampling error and privacy noise together. They "
         "assume one variance of the residuals, and that few records lie beyond the declared bounds."
         if found.target == POPULATION

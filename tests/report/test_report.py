@@ -98,7 +98,7 @@ def test_the_estimate_stands_between_the_coefficient_and_its_error(finished: Pat
         cells = "".join(f"<td>{row[key]:.4g}</td>" for key in ("coef", "estimate", "stderr", "lower", "upper"))
         assert cells in text
     assert any(row["estimate"] != row["coef"] for row in report["coefficients"])
-    assert "which std err and interval belong to" in text
+    assert "The std err and the interval are the estimate&#x27;s." in text
 
 
 def test_the_pass_for_the_residuals_is_in_every_count(tmp_path: Path) -> None:
