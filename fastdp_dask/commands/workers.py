@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,7 +146,7 @@ def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = W
     limit = MEMORY_LIMIT / n_workers if memory_limit == "auto" else dask.utils.parse_bytes(memory_limit)
     kept = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in allocator(limit).items()}
     try:
-        with dask.config.set(kept):
+        with dask.config.set(kept), _environment_kept():
             cluster = LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
@@ -168,6 +169,18 @@ def local_workers(n_workers: int, memory_limit: str = "auto", *, wait: float = W
         )
     with cluster, Client(cluster) as client, dask.config.set({"fastdp.worker-timeout": wait}):
         yield client
+
+
+@contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Dask leaves what it sets for workers in this process too, where it would reach workers of another size."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            if name.startswith("MALLOC_"):
+                del os.environ[name]
 
 
 def reset_peak_memory() -> None:
