@@ -121,7 +121,7 @@ def test_workers_of_its_own_listen_on_loopback_and_to_members_alone(monkeypatch:
     before = listening()
     with local_workers(1, "8 GiB") as client:
         assert "MALLOC_TRIM_THRESHOLD_" not in os.environ  # smaller workers that this process starts do without
-        (kept,) = client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()
+        (kept,) = client.run(os.getenv, "MALLOC_TRIM_THRESHOLD_").values()
         assert kept == str(2**28)  # roomy enough to keep what a pass frees
         address = client.scheduler.address
         assert address.startswith("tls://127.0.0.1:")
