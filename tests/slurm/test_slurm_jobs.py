@@ -137,7 +137,7 @@ def test_a_cancelled_job_stays_cancelled_and_says_where_it_stands(site: Site) ->
     refused = job.command("submit", "slurm", job.file)
     assert refused.returncode == 1
     assert f"whose job {number} is " in refused.stderr
-    job.until(lambda: job.passes() >= 2)
+    job.until(lambda: released(job.run_dir))
     found = status(job.run_dir)
     site.slurm.ask("scancel", number)
     assert (found.state, found.charge, found.identifier) == ("running", BUDGET, number)
